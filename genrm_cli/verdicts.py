@@ -134,7 +134,6 @@ class StoppedBy(StrEnum):
     MAX_CALLS = "max_calls"
     MAX_TOTAL_TOKENS = "max_total_tokens"
     MAX_COST = "max_cost"
-    ONLY_COMPONENTS = "only_components"
     CONCLUDE = "conclude"
     REPLIES_FROM = "replies_from"
 

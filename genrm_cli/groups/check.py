@@ -40,13 +40,6 @@ def check_settings(settings: Settings) -> None:
                 strategy=pairing.strategy,
             )
         )
-    if settings.rewards.only_components and not settings.journal.use_journal:
-        raise UsageError(
-            naming(
-                "$only_components takes verdicts from the journal; omit $use_journal.",
-                use_journal=False,
-            )
-        )
     judges = judges_of(settings) if asks_for_verdicts(settings) else ()
     for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
         try:
@@ -89,9 +82,7 @@ def without_components(settings: Settings) -> Settings:
     """Return settings for verdicts alone, because a settings file may be shared with `genrm
     score`.
     """
-    return changed(
-        settings, component=(), components=(), diversity=None, total=None, only_components=False
-    )
+    return changed(settings, component=(), components=(), diversity=None, total=None)
 
 
 def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
@@ -138,9 +129,7 @@ def why_nothing_is_asked(settings: Settings) -> StoppedBy | None:
     """Return the setting because of which no judge is called; None if judges are."""
     if settings.offline.is_used:
         return StoppedBy.REPLIES_FROM
-    if settings.journal.conclude:
-        return StoppedBy.CONCLUDE
-    return StoppedBy.ONLY_COMPONENTS if settings.rewards.only_components else None
+    return StoppedBy.CONCLUDE if settings.journal.conclude else None
 
 
 def asks_nothing(settings: Settings) -> bool:

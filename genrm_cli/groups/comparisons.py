@@ -66,7 +66,7 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     while left:
         by_judge = verdicts_by_judge(judged, plan)
         used = used_verdicts(by_judge, plan)
-        scores = weigh_alone(batch_of(judged.size, [verdict_array(used)]))[0].tolist()
+        scores = scores_alone(judged, plan)
         known = {answered[each]: scores[answered[each]] for each in order}
         count = min(left, further_at_once(len(answered)))
         asked = [(i, j) for i, j, _ in by_judge]
@@ -76,6 +76,13 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
         pairs += plan_further(known, [*asked, *pairs], plan.pairing.goal, count - len(pairs))
         yield [Comparison(i, j, 0) for i, j in pairs]
         left -= count
+
+
+def scores_alone(judged: JudgedGroup, plan: GroupPlan) -> list[float]:
+    """Return the base scores of the rollouts by the group's own verdicts alone, less their mean."""
+    used = used_verdicts(verdicts_by_judge(judged, plan), plan)
+    scores: list[float] = weigh_alone(batch_of(judged.size, [verdict_array(used)]))[0].tolist()
+    return scores
 
 
 def iter_pair_requests(

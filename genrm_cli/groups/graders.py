@@ -4,10 +4,9 @@ grades.
 
 import json
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import fmean
 from typing import Final, Literal
 
 from genrm_cli.judging.lookup import find_rubric_set
@@ -51,7 +50,6 @@ class Grader:
         names: names of the components for its grades, in order; empty for `diversity`.
         list_name: the list of each line that it grades by: a name in `_LISTS` instead of a rubric
             set, or `SESSION_SET` beside one; empty for none.
-        repeats: how often it grades each response; the mean of the grades counts.
     """
 
     component: str
@@ -60,7 +58,6 @@ class Grader:
     config: JudgeConfig
     profile: GradingProfile
     list_name: str = ""
-    repeats: int = 1
 
 
 @lru_cache(maxsize=64)
@@ -102,8 +99,7 @@ def _grader(component: Component, config: JudgeConfig) -> Grader:
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
     kind: GraderKind = "rubric_rank" if ranked else "rubric"
-    repeats = 1 if ranked else int(component.option("repeats") or 1)
-    return Grader(component.name, kind, names, config, profile, list_name, repeats)
+    return Grader(component.name, kind, names, config, profile, list_name)
 
 
 def _without_schema(profile: GradingProfile) -> GradingProfile:
@@ -118,7 +114,7 @@ def count_gradings(grader: Grader, answered: int) -> int:
     """Count the requests of a grader about a group, by its number of rollouts that can be
     compared.
     """
-    return answered * grader.repeats if grader.kind == "rubric" else int(answered > 1)
+    return answered if grader.kind == "rubric" else int(answered > 1)
 
 
 def iter_gradings(
@@ -149,8 +145,7 @@ def iter_gradings(
                 prompt = replace(prompt, principle=None, criteria=listed[index])
             if grader.list_name in _LISTS and not any(points > 0 for _, points in prompt.criteria):
                 continue
-            for repeat in range(grader.repeats):
-                yield RequestId(number, repeat, (index,)), prompt
+            yield RequestId(number, 0, (index,)), prompt
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
@@ -169,89 +164,84 @@ def _prompt(view: SharedView, shown: tuple[str, ...], index: int) -> ListwisePro
     )
 
 
-@dataclass(slots=True)
 class GradedGroup:
-    """The grades of one grader for a group.
+    """The grades of one grader for a group."""
 
-    Attributes:
-        answered: indices of the rollouts that can be compared.
-        losing: indices of blank responses that count as the worst instead of staying unscored.
-    """
+    def __init__(
+        self,
+        grader: Grader,
+        answered: Sequence[int],
+        losing: Collection[int],
+        results: Sequence[tuple[RequestId, Outcome]],
+    ) -> None:
+        """Take the results of its requests.
 
-    grader: Grader
-    answered: Sequence[int]
-    losing: Sequence[int]
-    results: Sequence[tuple[RequestId, Outcome]]
-    _graded: dict[int, list[tuple[RequestId, Grades]]] = field(init=False, default_factory=dict)
-    _asked: set[int] = field(init=False, default_factory=set)
-
-    def __post_init__(self) -> None:
-        for request, outcome in self.results:
-            self._asked.update(request.shown)
+        Args:
+            grader: what graded.
+            answered: indices of the rollouts that can be compared.
+            losing: indices of responses that have the worst grade.
+            results: of all requests to the grader about the group.
+        """
+        self.grader = grader
+        self._answered = answered
+        self._losing = losing
+        self._asked = {index for request, _ in results for index in request.shown}
+        self._failures = [
+            outcome.result.kind for _, outcome in results if isinstance(outcome.result, Failure)
+        ]
+        self._graded: dict[int, Grades] = {}
+        for request, outcome in results:
             if isinstance(outcome.result, Grades):
-                for index in request.shown:
-                    self._graded.setdefault(index, []).append((request, outcome.result))
+                grades = outcome.result
+                if grader.kind == "rubric":
+                    self._graded[request.shown[0]] = grades
+                else:
+                    for index, value in zip(request.shown, grades.values, strict=True):
+                        self._graded[index] = Grades((value,))
 
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one per component of the grader; None without any."""
-        if index in self.losing:
-            return (0.0,) * len(
-                self.grader.names
-            ) or None  # even for flaws, so that silence does not pay
-        if index not in self.answered:
-            return None
-        if self.grader.kind == "rubric_rank" and not count_gradings(
-            self.grader, len(self.answered)
-        ):
-            return (1.0,)
-        if index not in self._graded:
-            has_none = self.grader.list_name == CONSTRAINT_SET and index not in self._asked
-            return (1.0,) if has_none else None
-        request, grades = self._graded[index][0]
-        if self.grader.kind != "rubric":
-            return (grades.values[request.shown.index(index)],)
-        repeats = [repeat.values for _, repeat in self._graded[index]]
-        return tuple(fmean(values) for values in zip(*repeats, strict=True))
+        grader = self.grader
+        if index in self._losing:
+            # Even for flaws, so that silence does not pay.
+            return (0.0,) * len(grader.names) or None
+        if index in self._graded:
+            return self._graded[index].values
+        is_alone = grader.kind == "rubric_rank" and len(self._answered) < 2
+        has_none = grader.list_name == CONSTRAINT_SET and index not in self._asked
+        return (1.0,) if index in self._answered and (is_alone or has_none) else None
 
     def clusters(self) -> list[int] | None:
-        """Return the cluster of each of `answered`; None if the judge gave none."""
-        if len(self.answered) < 2:
-            return [0] * len(self.answered)
+        """Return the cluster of each of the answered; None if the judge gave none."""
+        if len(self._answered) < 2:
+            return [0] * len(self._answered)
         if not self._graded:
             return None
-        request, grades = self._graded[self.answered[0]][0]
-        number_of = dict(zip(request.shown, map(int, grades.values), strict=True))
-        return [number_of[index] for index in self.answered]
+        return [int(self._graded[index].values[0]) for index in self._answered]
 
     def columns(self, size: int) -> dict[str, Column]:
         """Return the grades as components of a group of this size."""
-        kinds = [
-            outcome.result.kind
-            for _, outcome in self.results
-            if isinstance(outcome.result, Failure)
-        ]
         failure = None
-        if kinds:
-            reason = "were not asked" if set(kinds) == {FailureKind.NOT_ASKED} else "failed"
-            failure = (
-                f"{len(kinds)} of its {count_gradings(self.grader, len(self.answered))} "
-                f"requests {reason}"
+        if self._failures:
+            reason = (
+                "were not asked" if set(self._failures) == {FailureKind.NOT_ASKED} else "failed"
             )
+            requests = count_gradings(self.grader, len(self._answered))
+            failure = f"{len(self._failures)} of its {requests} requests {reason}"
         rows = [self.grades_of(index) for index in range(size)]
-        quoted = self._graded if self.grader.kind == "rubric" else {}
-        notes = [quoted[index][0][1].notes if index in quoted else () for index in range(size)]
         return {
             name: Column(
                 [None if row is None else row[number] for row in rows],
-                [
-                    self._note(note[number]) if number < len(note) and note[number] else None
-                    for note in notes
-                ],
+                [self._note(index, number) for index in range(size)],
                 failure,
             )
             for number, name in enumerate(self.grader.names)
         }
 
-    def _note(self, note: str) -> object:
+    def _note(self, index: int, number: int) -> object:
         """Return the evidence for a grade: a quotation, or the verdict on each constraint."""
+        notes = self._graded[index].notes if index in self._graded else ()
+        note = notes[number] if number < len(notes) else ""
+        if not note:
+            return None
         return json.loads(note) if self.grader.list_name in _JSON_NOTES else {"evidence": note}

@@ -55,13 +55,6 @@ def check_shards(settings: Settings) -> None:
         raise UsageError(
             naming("$shard requires a journal; remove $use_journal.", use_journal=False)
         )
-    if settings.rewards.only_components:
-        raise UsageError(
-            naming(
-                "$only_components takes verdicts from one journal; $conclude does the same for "
-                "shards."
-            )
-        )
     for config in (*judges_of(settings), *graders_of(settings)):
         concurrency = config.limits.max_in_flight
         if shard is not None and concurrency is not None and concurrency < shard.count:

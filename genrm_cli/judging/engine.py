@@ -151,8 +151,7 @@ class CachedJudge:
         if policy.with_failures and (failed := self._journal.recall_failure(key)) is not None:
             return failed
         if policy.only_known:
-            setting = StoppedBy.CONCLUDE if policy.with_failures else StoppedBy.ONLY_COMPONENTS
-            return _not_asked(f"not in the journal ({setting})")
+            return _not_asked(f"not in the journal ({StoppedBy.CONCLUDE})")
         if policy.only_failed and self._journal.recall_failure(key) is None:
             return _not_asked("never asked before (only_failed)")
         return None

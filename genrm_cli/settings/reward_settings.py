@@ -176,10 +176,6 @@ class RewardSettings:
         "have more options.",
         (),
     )
-    only_components: bool = setting(
-        "Recompute rewards from the journal without asking the judge.",
-        False,
-    )
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

@@ -329,18 +329,13 @@ def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path, judge_serv
     assert judge_server.stats()["requests"] == 3 + 3
 
 
-def test_only_components_takes_everything_from_the_journal(tmp_path, judge_server):
-    """No call, no endpoint: the same rewards, and another total of the same verdicts."""
+def test_another_total_takes_everything_from_the_journal(tmp_path, judge_server):
+    """No call: the same rewards, and another total of the same verdicts."""
     lines = completions(LONG, SHORT, LONGER)
-    toml = f"{RUBRIC}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
-    before = score(tmp_path, lines, judge(judge_server) + toml)
+    toml = f"{judge(judge_server)}{RUBRIC}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
+    before = score(tmp_path, lines, toml)
     calls = judge_server.stats()["requests"]
-    nowhere = "model = 'm'\n"
-    after = score(tmp_path, lines, nowhere + toml, only_components=True)
-    assert after.rewards == before.rewards
-    other = score(
-        tmp_path, lines, nowhere + toml.replace("genrm = 1", "genrm = 0"), only_components=True
-    )
+    other = score(tmp_path, lines, toml.replace("genrm = 1", "genrm = 0"))
     assert other.rewards == before.component("rubric_safety")
     assert judge_server.stats()["requests"] == calls
 
@@ -349,7 +344,8 @@ def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     """It is not asked, the reason says so, and the exit code is 6; the next usual run asks it."""
     lines = completions(LONG, SHORT)
     score(tmp_path, lines, judge(judge_server))
-    scored = score(tmp_path, lines, f"model = 'm'\n{RUBRIC}{SAFE}", only_components=True)
+    graded = judge(judge_server) + RUBRIC + SAFE
+    scored = score(tmp_path, lines, graded, max_calls=0)
     assert scored.rewards == [None, None]
     assert scored.code == 6
     assert (
@@ -357,17 +353,12 @@ def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
         == ["a component has no value: rubric_safety (2 of its 2 requests were not asked)"] * 2
     )
     assert scored.metrics["failures_by_kind"] == {"not_asked": 2}
-    compared = score(tmp_path, [*lines, *completions(LONGER)], "model = 'm'", only_components=True)
+    more = [*lines, *completions(LONGER)]
+    compared = score(tmp_path, more, judge(judge_server), max_calls=0)
     assert compared.code == 6
     assert compared.reasons[2] == Reason.NOT_ASKED
     assert compared.rewards[0] is not None
-    assert score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE).rewards == [1.0, 0.25]
-
-
-def test_only_components_needs_a_journal():
-    """Without one there is nothing to compute from."""
-    with pytest.raises(UsageError, match="omit use_journal=False"):
-        check_settings(settings_of("model = 'm'", only_components=True, use_journal=False))
+    assert score(tmp_path, lines, graded).rewards == [1.0, 0.25]
 
 
 def score_if_due(folder, toml):

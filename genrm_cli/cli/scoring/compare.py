@@ -60,7 +60,7 @@ def compare(
     from genrm_cli.scored.describe_run import run_totals
     from genrm_cli.settings.table import changed
 
-    settings = changed(invocation.settings, use_journal=False, only_components=False)
+    settings = changed(invocation.settings, use_journal=False)
     check_settings(settings)
     as_gym = settings.judge.compat is not None
     group = _read_group(responses, prompt, settings)

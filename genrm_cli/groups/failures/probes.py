@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import floor, log
 
-from genrm_cli.groups.comparisons import used_verdicts, verdicts_by_judge
+from genrm_cli.groups.comparisons import scores_alone
 from genrm_cli.groups.failures.failure_test import (
     Trial,
     by_rollout,
@@ -25,8 +25,6 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.failure_rates import CAUTIOUS_RATES, FailureRates
-from genrm_cli.rewards.estimators.least_squares import weigh_alone
-from genrm_cli.rewards.estimators.verdict_batch import batch_of, verdict_array
 
 # Suspicion begins at low rates, since most judges fail rarely. It ends with a conviction at
 # cautious ones, which holds in nearly every run.
@@ -79,8 +77,7 @@ class _Stage:
         self._culprits = find_culprits(trials, CAUTIOUS_RATES)
         self._own = by_rollout(trials, self._culprits)
         self._asked = Counter(request.shown for request, _ in judged.results)
-        used = used_verdicts(verdicts_by_judge(judged, plan), plan)
-        scores = weigh_alone(batch_of(judged.size, [verdict_array(used)]))[0].tolist()
+        scores = scores_alone(judged, plan)
         opponents = [index for index in judged.answered if index not in self._culprits]
         self._opponents = sorted(opponents, key=lambda index: (-scores[index], index))
 

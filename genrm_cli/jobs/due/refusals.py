@@ -20,7 +20,6 @@ from genrm_cli.verdicts import Reason, StoppedBy
 
 # What gets the comparisons asked that a run left out.
 _REMEDIES = {
-    StoppedBy.ONLY_COMPONENTS: "Run again without it to ask for them.",
     StoppedBy.CONCLUDE: "Run the missing or stopped shards again, then $conclude.",
     StoppedBy.REPLIES_FROM: "Write them to a file with $requests_to, and pass its replies, too.",
 }

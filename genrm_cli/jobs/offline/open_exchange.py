@@ -31,13 +31,8 @@ def check_offline(settings: Settings) -> None:
         raise UsageError(
             naming("replies are kept in the journal; omit $use_journal.", use_journal=False)
         )
-    if settings.journal.conclude or settings.rewards.only_components:
-        raise UsageError(
-            naming(
-                "$conclude and $only_components take verdicts from the journal alone; run them "
-                "later."
-            )
-        )
+    if settings.journal.conclude:
+        raise UsageError(naming("$conclude takes verdicts from the journal alone; run it later."))
     if given.requests_to is not None:
         require_rl_prefix(given.requests_to, settings.storage.any_prefix)
         if any(is_same_place(uri, given.requests_to) for uri in given.replies_from):
