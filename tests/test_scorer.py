@@ -1,7 +1,6 @@
 """The public Python API, against a real judge process."""
 
 import asyncio
-import json
 import pickle
 import signal
 import subprocess
@@ -535,17 +534,3 @@ def test_an_interrupt_ends_the_call(judge_server, inside_a_loop):
     _, err = process.communicate(timeout=60)
     assert err.splitlines()[-1] == b"KeyboardInterrupt"
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
-
-
-def test_a_result_is_readable_and_plain_as_json():
-    """One line, and a dictionary of plain values."""
-    result = genrm.score(
-        "Why?", ["A full answer, with a reason.", "No.", None], judge="lexical", key="<b>"
-    )
-    assert repr(result).startswith("<GroupRewards '<b>': rewards [")
-    assert "\n" not in repr(result)
-    plain = json.loads(json.dumps(result.to_dict()))
-    assert [each["reward"] for each in plain["responses"]] == result.rewards
-    assert plain["key"] == "<b>"
-    assert plain["responses"][2]["reason"] == "no_response"
-    assert len(plain["verdicts"]) == 2

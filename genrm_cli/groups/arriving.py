@@ -77,7 +77,7 @@ class ArrivingGroup:
                 prompt = replace(first, response_2=second.response_1, images=images)
                 for number in range(len(self._plan.judges)):
                     if self._plan.is_pairwise(number):
-                        profile = self._plan.profile_of(number)
+                        profile = self._plan.judges[number].profile
                         self._ask(number, repeat, neutralise_prompt(profile, prompt, self._known))
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:

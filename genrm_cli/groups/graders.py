@@ -58,6 +58,12 @@ class Grader:
     config: JudgeConfig
     profile: GradingProfile
     list_name: str = ""
+    turns: int = 1
+
+    @property
+    def name(self) -> str:
+        """Its name in outputs."""
+        return self.config.judge.model or ""
 
 
 @lru_cache(maxsize=64)

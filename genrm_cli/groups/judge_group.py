@@ -149,7 +149,7 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
             seen += 1
             if outcome is not None:
                 known += outcome.from_journal
-                known_calls += outcome.from_journal * plan.turns_of(id_.judge)
+                known_calls += outcome.from_journal * plan.asked[id_.judge].turns
                 judged.results.append((id_, without_reply(outcome, plan)))
         first = first or seen
         if len(judged.results) < seen:  # the rest depends on what is missing
@@ -278,7 +278,7 @@ def iter_stages(
         requests: Iterable[tuple[RequestId, Prompt]],
     ) -> Iterator[tuple[RequestId, Prompt]]:
         for id_, prompt in requests:
-            shown = neutralise_prompt(plan.profile_of(id_.judge), prompt, known)
+            shown = neutralise_prompt(plan.asked[id_.judge].profile, prompt, known)
             for index, forms in zip(
                 id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False
             ):

@@ -49,6 +49,7 @@ class JudgePlan:
     name: str
     profile: AnyProfile | None = None
     weight: float = 1.0
+    component: None = None
 
     @cached_property
     def grading(self) -> GradingProfile | None:
@@ -270,7 +271,7 @@ class GroupPlan:
         return self.default is None and self.rewards.settings.on_caused_failures == "lose"
 
     def is_pairwise(self, number: int) -> bool:
-        """Whether a judge is shown pairs of responses; graders are numbered after the judges."""
+        """Whether a judge is shown pairs of responses."""
         return number < len(self.judges) and self.judges[number].grading is None
 
     @cached_property
@@ -289,22 +290,10 @@ class GroupPlan:
         """Return the effort of each judge for n rollouts with a response; empty if n < 2."""
         return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
 
-    def profile_of(self, number: int) -> AnyProfile | None:
-        """Return the profile of a judge, None for the lexical one; graders are numbered after the
-        judges.
-        """
-        judges = len(self.judges)
-        return (
-            self.judges[number].profile
-            if number < judges
-            else self.graders[number - judges].profile
-        )
-
-    def turns_of(self, number: int) -> int:
-        """Return the number of calls for one answer of a judge; graders are numbered after the
-        judges.
-        """
-        return self.judges[number].turns if number < len(self.judges) else 1
+    @cached_property
+    def asked(self) -> tuple[JudgePlan | Grader, ...]:
+        """All judges by their numbers in requests: those that compare, then graders."""
+        return *self.judges, *self.graders
 
     def _effort(self, judge: JudgePlan, n: int) -> Effort:
         repeats = self.pairing.repeats

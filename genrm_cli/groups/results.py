@@ -9,7 +9,6 @@ from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
 from genrm_cli.groups.failures.caused_failures import Causes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.json_types import JsonObject
 from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
@@ -105,24 +104,17 @@ def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[Com
     """Return the requests about a group and their results, judges before graders."""
     results = []
     for request, outcome in judged.results:
-        grader = (
-            None
-            if request.judge < len(plan.judges)
-            else plan.graders[request.judge - len(plan.judges)]
-        )
+        judge = plan.asked[request.judge]
+        is_pair = judge.component is None and len(request.shown) == 2
         results.append(
             ComparisonResult(
                 group=judged.key,
-                judge=plan.judges[request.judge].name
-                if grader is None
-                else grader.config.judge.model or "",
+                judge=judge.name,
                 shown=request.shown,
                 repeat=request.repeat,
-                verdict=verdict_of(outcome, plan)
-                if grader is None and len(request.shown) == 2
-                else None,
+                verdict=verdict_of(outcome, plan) if is_pair else None,
                 outcome=outcome,
-                component=None if grader is None else grader.component,
+                component=judge.component,
                 caused_by=causes.get(request, ()),
             )
         )
@@ -211,39 +203,6 @@ class GroupRewards:
         the sentence.
         """
         return [score.reason for score in self.scores]
-
-    def to_dict(self) -> JsonObject:
-        """Return the result, ready for JSON: a list of n responses, and the verdicts by the indices
-        shown.
-        """
-        return {
-            "key": self.key,
-            "responses": [
-                {
-                    "reward": score.reward,
-                    "advantage": self.advantage_of(score),
-                    "standard_error": score.standard_error,
-                    "reason": score.reason,
-                }
-                for score in self.scores
-            ],
-            "reliability": self.reliability,
-            "verdicts": [
-                {"i": i, "j": j, "repeat": repeat}
-                | {"score_1": each.score_1, "score_2": each.score_2, "ranking": each.ranking}
-                for (i, j, repeat), each in self.verdicts.items()
-            ],
-            "failures": [
-                {
-                    "shown": list(each.shown),
-                    "judge": each.judge,
-                    "kind": each.failure.kind.value,
-                    "detail": each.failure.detail,
-                }
-                for each in self.comparisons
-                if each.failure is not None
-            ],
-        }
 
     def __repr__(self) -> str:
         rewards = ", ".join(
