@@ -53,7 +53,7 @@ class ArrivingGroup:
         self._shown: dict[int, PairwisePrompt] = {}
         self._kinds = set[object]()
         self._known: NeutralTexts = {}
-        self._planned = plan_group(key, range(size), plan.pairing)
+        self._planned = plan_group(key, range(size), plan.pairing) if plan.compares_pairs else []
 
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
         """Add a rollout by its index in the whole group, and ask about the pairs that are certain
@@ -75,10 +75,9 @@ class ArrivingGroup:
                 second = self._shown[j]
                 images = first.images + second.images
                 prompt = replace(first, response_2=second.response_1, images=images)
-                for number in range(len(self._plan.judges)):
-                    if self._plan.is_pairwise(number):
-                        profile = self._plan.judges[number].profile
-                        self._ask(number, repeat, neutralise_prompt(profile, prompt, self._known))
+                for number, judge in enumerate(self._plan.judges):
+                    shown = neutralise_prompt(judge.profile, prompt, self._known)
+                    self._ask(number, repeat, shown)
 
     def _show(self, rollout: Rollout, record: JsonObject | None) -> PairwisePrompt:
         """Return the view of a rollout, unless another rollout of its group changes the view of

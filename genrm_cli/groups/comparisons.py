@@ -3,12 +3,11 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, islice
+from itertools import combinations, islice, permutations
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
-from genrm_cli.judging.profiles.profile import GradingProfile
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
 from genrm_cli.pairing.pairs import (
     Comparison,
@@ -25,8 +24,6 @@ from genrm_cli.rewards.estimators.verdict_batch import Verdicts, batch_of, verdi
 from genrm_cli.rollouts.views import SharedView
 from genrm_cli.verdicts import Grades, Outcome, Verdict
 
-_GradesInLists = dict[tuple[int, int, int], tuple[tuple[int, ...], float]]
-# By judge, repeat and rollout: the list that it was shown in, empty if alone, and its grade.
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
 
@@ -98,7 +95,6 @@ def iter_pair_requests(
     """
     response_of = dict(zip(answered, view.responses, strict=True))
     principle = view.comparing_principle
-    comparing = [number for number, judge in enumerate(plan.judges) if judge.grading is None]
     for i, j, repeat in comparisons:
         prompt = PairwisePrompt(
             view.conversation,
@@ -108,7 +104,7 @@ def iter_pair_requests(
             view.reference,
             view.images,
         )
-        for number in comparing:
+        for number in range(len(plan.judges)):
             yield RequestId(number, repeat, (i, j)), prompt
 
 
@@ -125,36 +121,33 @@ def iter_requests(
     the plan does not determine them."""
     if len(answered) < 2 or not plan.judges:
         return
-    if chosen is None and plan.compares_pairs:
-        chosen = plan_group(key, answered, plan.pairing)
-    yield from iter_pair_requests(answered, view, plan, chosen or ())
+    if plan.compares_pairs:
+        planned = plan_group(key, answered, plan.pairing) if chosen is None else chosen
+        yield from iter_pair_requests(answered, view, plan, planned)
+        return
     response_of = dict(zip(answered, view.responses, strict=True))
-    principle = view.comparing_principle
-    for number, judge in enumerate(plan.judges):
-        if judge.grading is not None:
-            for request in _iter_lineups(key, answered, number, judge.grading, plan):
-                responses = tuple(response_of[index] for index in request.shown)
-                yield (
-                    request,
-                    ListwisePrompt(
-                        view.conversation,
-                        responses,
-                        principle,
-                        reference=view.reference,
-                        images=view.images,
-                    ),
-                )
+    for number in range(len(plan.judges)):
+        for repeat, shown in _iter_lineups(key, answered, plan):
+            prompt = ListwisePrompt(
+                view.conversation,
+                tuple(response_of[index] for index in shown),
+                view.comparing_principle,
+                reference=view.reference,
+                images=view.images,
+            )
+            yield RequestId(number, repeat, shown), prompt
 
 
 def _iter_lineups(
-    key: str | None, answered: Sequence[int], number: int, profile: GradingProfile, plan: GroupPlan
-) -> Iterator[RequestId]:
-    if profile.whole_group:
+    key: str | None, answered: Sequence[int], plan: GroupPlan
+) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the responses that are shown together, with the number of the repeat."""
+    if plan.is_listwise:
         for places, repeat in plan.lists.iter_lists(len(answered), key or ""):
-            yield RequestId(number, repeat, tuple(answered[place] for place in places))
+            yield repeat, tuple(answered[place] for place in places)
         return
     for repeat in range(plan.pairing.repeats):
-        yield from (RequestId(number, repeat, (index,)) for index in answered)
+        yield from ((repeat, (index,)) for index in answered)
 
 
 def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:
@@ -184,68 +177,51 @@ def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:
 def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     """Return the verdicts of each judge, by repeat, first and second rollout.
 
-    A judge that grades responses is asked about each once; the two grades give its verdict on a
-    pair."""
-    pairs: dict[Comparison, list[Verdict | None]] = {}
-    grades: _GradesInLists = {}
+    Judges that grade responses are asked about each once; two grades give a verdict on a pair."""
     count = len(plan.judges)
-    is_graded = [judge.grading is not None for judge in plan.judges]
+    if not plan.compares_pairs:
+        return _verdicts_of_grades(judged, plan) if count else {}
+    pairs: dict[Comparison, list[Verdict | None]] = {}
     for (number, repeat, shown), outcome in judged.results:
-        if number >= count:
-            continue  # a grader of components
-        if not is_graded[number] and repeat >= plan.pairing.repeats:
-            continue  # a failed request, asked again to test which text makes it fail
-        if isinstance(outcome.result, Grades):
-            in_list = shown if len(shown) > 1 else ()
-            for place, grade in outcome.result.by_place():
-                grades[number, repeat, shown[place]] = (in_list, grade)
-        if not is_graded[number]:
-            pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)[number] = (
-                verdict_of(outcome, plan)
-            )
-    if any(is_graded):
-        _add_graded(pairs, grades, judged, plan)
-        return dict(sorted(pairs.items(), key=_by_repeat))
-    return pairs if count == 1 else dict(sorted(pairs.items(), key=_by_repeat))
+        # Later repeats are of failed requests, asked again to test which text makes them fail.
+        if number < count and repeat < plan.pairing.repeats:
+            verdicts = pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)
+            verdicts[number] = verdict_of(outcome, plan)
+    return {pair: pairs[pair] for pair in sorted(pairs, key=_by_repeat)}
 
 
-def _by_repeat(entry: tuple[Comparison, object]) -> tuple[int, int, int]:
-    (i, j, repeat), _ = entry
-    return repeat, i, j
+def _by_repeat(comparison: Comparison) -> tuple[int, int, int]:
+    return comparison.judge_idx, comparison.i, comparison.j
 
 
-def _add_graded(
-    pairs: dict[Comparison, list[Verdict | None]],
-    grades: _GradesInLists,
-    judged: JudgedGroup,
-    plan: GroupPlan,
-) -> None:
-    """Add the verdicts derived from grades: of pairs in one list, or of any pair of responses that
-    were graded one by one.
+def _verdicts_of_grades(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
+    """Return the verdicts derived from grades: of pairs in one list, or of any pair of responses
+    that were graded one by one.
     """
-    if plan.is_listwise:
-        for (_, repeat, shown), _ in judged.results:
-            for i, j in combinations(shown, 2):
-                pairs.setdefault(Comparison(i, j, repeat), [None] * len(plan.judges))
-                if plan.pairing.both_orders:
-                    pairs.setdefault(Comparison(j, i, repeat), [None] * len(plan.judges))
-    elif not plan.compares_pairs and len(judged.answered) > 1:
+    judges = range(len(plan.judges))
+    grades: dict[tuple[int, int, int], float] = {}
+    pairs = set[Comparison]()
+    pairs_of = permutations if plan.pairing.both_orders else combinations
+    for (number, repeat, shown), outcome in judged.results:
+        if number in judges:
+            pairs.update(Comparison(i, j, repeat) for i, j in pairs_of(shown, 2))
+            if isinstance(outcome.result, Grades):
+                for place, grade in outcome.result.by_place():
+                    grades[number, repeat, shown[place]] = grade
+    if not plan.is_listwise and len(judged.answered) > 1:
         # Grades are already paid for, and give a verdict on every pair.
         strategy = "all_pairs" if len(judged.answered) <= MAX_GRADED_ALL_PAIRS else "ring"
         pairing = replace(plan.pairing, strategy=strategy, ring_k=max(plan.pairing.ring_k, 1.0))
-        pairs |= {
-            pair: [None] * len(plan.judges)
-            for pair in plan_group(judged.key, judged.answered, pairing)
-        }
-    for comparison, verdicts in pairs.items():
-        i, j, repeat = comparison
-        for number, judge in enumerate(plan.judges):
-            first = grades.get((number, repeat, i))
-            second = grades.get((number, repeat, j))
-            if judge.grading is None or first is None or second is None:
-                continue
-            if first[0] == second[0]:
-                verdicts[number] = verdict_of_grades(first[1], second[1])
+        pairs.update(plan_group(judged.key, judged.answered, pairing))
+    by_judge: dict[Comparison, list[Verdict | None]] = {}
+    for pair in sorted(pairs, key=_by_repeat):
+        verdicts = by_judge[pair] = [None] * len(judges)
+        for number in judges:
+            first = grades.get((number, pair.judge_idx, pair.i))
+            second = grades.get((number, pair.judge_idx, pair.j))
+            if first is not None and second is not None:
+                verdicts[number] = verdict_of_grades(first, second)
+    return by_judge
 
 
 def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:

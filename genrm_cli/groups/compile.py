@@ -94,7 +94,7 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
         UsageError: the message names what to omit.
     """
     if settings.pairing.goal != "rewards":
-        _refuse_directed(settings, plan.judges)
+        _refuse_directed(settings, plan)
     if settings.judge.judging == "listwise":
         if settings.pairing.both_orders:
             raise UsageError(
@@ -108,6 +108,9 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
                     judging="listwise",
                 )
             )
+    if len({judge.form for judge in plan.judges}) > 1:
+        names = ", ".join(f"{judge.name} ({judge.form})" for judge in plan.judges)
+        raise UsageError(f"the judges of a panel must be shown the same: {names}.")
     if plan.reference_field is not None:
         plan.refuse_reference()
     by_row = any(grader.list_name == ROW_SET for grader in plan.graders)
@@ -126,7 +129,7 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
         )
 
 
-def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
+def _refuse_directed(settings: Settings, plan: GroupPlan) -> None:
     """Refuse what a plan that follows the verdicts cannot do.
 
     Raises:
@@ -143,7 +146,7 @@ def _refuse_directed(settings: Settings, judges: Sequence[JudgePlan]) -> None:
         )
     elif rewards.min_reliability is not None or rewards.advantage == "reliability":
         why = " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal."
-    elif any(judge.grading is not None for judge in judges):
+    elif not plan.compares_pairs:
         why = " needs judges that compare pairs; omit judges that grade responses, or the goal."
     if why is not None:
         raise UsageError(SettingRef("goal", pairing.goal), naming(why))
@@ -199,11 +202,14 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
         raise UsageError(
             SettingRef("budget", budget), f" is too small: grading alone takes {fixed} calls."
         )
-    pairwise = [judge for judge in plan.judges if judge.grading is None]
-    per_comparison = sum(judge.turns for judge in pairwise)
+    per_comparison = sum(judge.turns for judge in plan.judges)
     calls = max(0, budget - fixed) // max(1, per_comparison)
     pairing = plan.pairing.with_calls(sizes, calls)
-    if pairwise and not any(pairing.count(n) for n in sizes) and any(n > 1 for n in sizes):
+    if (
+        plan.compares_pairs
+        and not any(pairing.count(n) for n in sizes)
+        and any(n > 1 for n in sizes)
+    ):
         raise UsageError(
             SettingRef("budget", budget), " is too small for one comparison in each group."
         )

@@ -127,14 +127,14 @@ def _count_panel(
         metrics.panel = PanelMetrics(
             [judge.name for judge in plan.judges],
             [judge.weight for judge in plan.judges],
-            [judge.grading is None for judge in plan.judges],
+            [plan.compares_pairs] * len(plan.judges),
         )
     requests = {id_ for id_, _ in judged.results}
     for comparison, verdicts in rewards.by_judge.items():
         i, j, repeat = comparison
         asked = [
-            judge.grading is not None or RequestId(number, repeat, (i, j)) in requests
-            for number, judge in enumerate(plan.judges)
+            not plan.compares_pairs or RequestId(number, repeat, (i, j)) in requests
+            for number in range(len(plan.judges))
         ]
         metrics.panel.add_comparison(verdicts, asked)
     metrics.panel.add_leads(rewards.by_judge)

@@ -57,6 +57,13 @@ class JudgePlan:
         return self.profile if isinstance(self.profile, GradingProfile) else None
 
     @property
+    def form(self) -> str:
+        """What it is shown at once: two responses, one, or all."""
+        if self.grading is None:
+            return "pairwise"
+        return "listwise" if self.grading.whole_group else "pointwise"
+
+    @property
     def turns(self) -> int:
         """Number of calls for one of its answers."""
         return 1 if self.profile is None else count_turns(self.profile)
@@ -123,7 +130,8 @@ class GroupPlan:
 
     Attributes:
         pairing: which comparisons to make.
-        judges: judges whose verdicts count; empty if no reward depends on verdicts.
+        judges: judges whose verdicts count, all asked alike; empty if no reward depends on
+            verdicts.
         graders: judges that grade components; numbered after the judges.
         rewards: how verdicts become rewards.
         quorum: number of verdicts that a comparison needs to count.
@@ -270,38 +278,32 @@ class GroupPlan:
         """
         return self.default is None and self.rewards.settings.on_caused_failures == "lose"
 
-    def is_pairwise(self, number: int) -> bool:
-        """Whether a judge is shown pairs of responses."""
-        return number < len(self.judges) and self.judges[number].grading is None
-
     @cached_property
     def compares_pairs(self) -> bool:
-        """Whether any judge is shown pairs of responses."""
-        return any(judge.grading is None for judge in self.judges)
+        """Whether the judges are shown pairs of responses."""
+        return bool(self.judges) and self.judges[0].grading is None
 
     @cached_property
     def is_listwise(self) -> bool:
-        """Whether all judges are shown lists of responses."""
-        return bool(self.judges) and all(
-            judge.grading is not None and judge.grading.whole_group for judge in self.judges
-        )
+        """Whether the judges are shown lists of responses."""
+        grading = self.judges[0].grading if self.judges else None
+        return grading is not None and grading.whole_group
 
     def efforts(self, n: int) -> list[Effort]:
         """Return the effort of each judge for n rollouts with a response; empty if n < 2."""
-        return [] if n < 2 else [self._effort(judge, n) for judge in self.judges]
+        if n < 2:
+            return []
+        if self.compares_pairs:
+            return [Effort(self.pairing.count(n), 2, judge.turns) for judge in self.judges]
+        effort = Effort(n * self.pairing.repeats, 1, 1)
+        if self.is_listwise:
+            effort = Effort(self.lists.count(n), self.lists.longest(n), 1)
+        return [effort] * len(self.judges)
 
     @cached_property
     def asked(self) -> tuple[JudgePlan | Grader, ...]:
         """All judges by their numbers in requests: those that compare, then graders."""
         return *self.judges, *self.graders
-
-    def _effort(self, judge: JudgePlan, n: int) -> Effort:
-        repeats = self.pairing.repeats
-        if judge.grading is None:
-            return Effort(self.pairing.count(n), 2, judge.turns)
-        if judge.grading.whole_group:
-            return Effort(self.lists.count(n), self.lists.longest(n), 1)
-        return Effort(n * repeats, 1, 1)
 
     def count_further(self, n: int) -> int:
         """Return the number of requests that depend on the verdicts of others."""

@@ -190,8 +190,8 @@ def _tested(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibration) ->
     """Return a group with the rollouts that the test convicts at the rates of the run."""
     if not any(trial.has_failed for trial in group.trials):
         return group
-    pairwise = sum(judge.grading is None for judge in plan.judges)
-    found = tested_causes(group.trials, calibration.failures.rates(pairwise))
+    rates = calibration.failures.rates(len(plan.judges))
+    found = tested_causes(group.trials, rates)
     return replace(group, causes={**found, **group.causes})
 
 

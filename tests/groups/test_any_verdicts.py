@@ -77,8 +77,9 @@ class DrawnJudge:
 def draw_plan(random: Random, *, is_even: bool) -> GroupPlan:
     """Draw a strategy, an estimator, an advantage, a goal, a panel and the defaults of `compat`."""
     is_gym = random.random() < 0.3
+    profile = GRADER if random.random() < 0.2 else None
     judges = tuple(
-        JudgePlan(f"judge {number}", GRADER if random.random() < 0.2 else None, 1.0 + number)
+        JudgePlan(f"judge {number}", profile, 1.0 + number)
         for number in range(random.choice((1, 1, 2, 3)))
     )
     if is_even:

@@ -73,7 +73,7 @@ def without_selected(judged: JudgedGroup, plan: GroupPlan) -> JudgedGroup:
     results = []
     for request, outcome in judged.results:
         is_selected = outcome.reasks or request.repeat >= plan.pairing.repeats
-        if is_selected and isinstance(outcome.result, Verdict) and plan.is_pairwise(request.judge):
+        if is_selected and isinstance(outcome.result, Verdict):
             outcome = replace(outcome, result=_AFTER_FAILURE)
         results.append((request, outcome))
     return replace(judged, results=results)

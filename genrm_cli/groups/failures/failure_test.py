@@ -72,7 +72,7 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
     since its cause is known."""
     by_judge: dict[int, list[Trial]] = defaultdict(list)
     for request, outcome in judged.results:
-        if plan.is_pairwise(request.judge):
+        if plan.compares_pairs and request.judge < len(plan.judges):
             is_repeat = request.repeat >= plan.pairing.repeats
             counts = _counts_of(outcome, is_repeat=is_repeat)
             if counts is not None:
