@@ -138,12 +138,6 @@ def words_of(items: Iterable[Item]) -> str:
     return join_texts([item.text for item in items if isinstance(item, _WORDS)])
 
 
-def last_arguments_of(items: Iterable[Item], tool: str) -> str | None:
-    """Return the arguments of the last call of a tool; None if it was never called."""
-    calls = [item.arguments for item in items if isinstance(item, ToolCall) and item.name == tool]
-    return calls[-1] if calls else None
-
-
 def media_of(items: Iterable[Item]) -> tuple[Media, ...]:
     """Return all media, in order."""
     return tuple([item for item in items if isinstance(item, Media)])

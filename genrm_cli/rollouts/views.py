@@ -26,7 +26,6 @@ from genrm_cli.rollouts.rollout import (
     has_act,
     is_blank_text,
     join_texts,
-    last_arguments_of,
     media_of,
     only_words,
 )
@@ -40,7 +39,6 @@ READING_VERSION = 6
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 # The end of a sentence, of code, or of a short answer such as `42` or `Paris`.
 _ENDS = re.compile(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
-_TOOLS_HEADING = "Tools that the assistant can call:"
 _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
@@ -67,6 +65,11 @@ class ViewOptions:
     answer_tool: str | None = None
     tool_definitions: bool = True
     images: bool = False
+
+    @property
+    def shows_answer(self) -> bool:
+        """Whether only the answer is shown, whatever the responses of a group are."""
+        return self.view == "answer" or bool(self.answer_tool or self.answer_field)
 
 
 AUTO = ViewOptions()
@@ -188,11 +191,14 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     )
     if plain < sum(unproven):
         return rollouts
-    return [replace(each, response=tuple(map(_as_text, each.response or ()))) for each in rollouts]
-
-
-def _as_text(item: Item) -> Item:
-    return Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
+    shown = []
+    for each in rollouts:
+        items = tuple(
+            Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
+            for item in each.response or ()
+        )
+        shown.append(replace(each, response=items))
+    return shown
 
 
 def _with_tools(
@@ -201,9 +207,8 @@ def _with_tools(
     """Return a conversation whose system turn, the only one that every chat template takes, ends
     with the tools.
     """
-    text = "\n".join(
-        [_TOOLS_HEADING, *(cut_middle(_tool_line(tool), max_chars)[0] for tool in tools)]
-    )
+    lines = [cut_middle(_tool_line(tool), max_chars)[0] for tool in tools]
+    text = "\n".join(["Tools that the assistant can call:", *lines])
     if conversation and conversation[0].role in ("system", "developer"):
         first, *rest = conversation
         return Turn(first.role, join_texts([first.text, text])), *rest
@@ -228,19 +233,15 @@ def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
     """Return the view of a group. It is the same for all rollouts, so that their form does not
     distinguish them.
     """
-    if options.answer_tool or options.answer_field:
-        return "answer"
-    if options.view != "auto":
-        return options.view
-    plain = all(
-        not rollout.is_session and only_words(rollout.response or ()) for rollout in rollouts
-    )
-    return "answer" if plain else "transcript"
+    if options.shows_answer or options.view == "transcript":
+        return "answer" if options.shows_answer else "transcript"
+    plain = (not each.is_session and only_words(each.response or ()) for each in rollouts)
+    return "answer" if all(plain) else "transcript"
 
 
 def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
     """Whether a judge would see nothing that the policy did."""
-    if options.view == "answer" or options.answer_tool or options.answer_field:
+    if options.shows_answer:
         return is_blank_text(answer_shown(rollout, options))
     return not has_act(rollout.response or ())
 
@@ -251,7 +252,9 @@ def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
     """
     text = rollout.final_answer
     if options.answer_tool is not None:
-        text = last_arguments_of(rollout.response or (), options.answer_tool) or ""
+        calls = (each for each in rollout.response or () if isinstance(each, ToolCall))
+        submitted = [call.arguments for call in calls if call.name == options.answer_tool]
+        text = submitted[-1] if submitted else ""
     return text if options.answer_field is None else _field_of(text, options.answer_field)
 
 
@@ -265,7 +268,7 @@ def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
         for item in rollout.response or ()
         if not (isinstance(item, Reasoning) and item.is_opened)
     ]
-    if options.view == "answer" or options.answer_tool or options.answer_field:
+    if options.shows_answer:
         return answer_shown(rollout, options), *(
             item for item in items if isinstance(item, Reasoning)
         )
@@ -296,12 +299,7 @@ def unseen_media(rollout: Rollout, options: ViewOptions) -> tuple[str, ...]:
     """Return the kinds of the images and files that the judge does not see; an answer is text
     alone.
     """
-    is_text = (
-        not options.images
-        or options.view == "answer"
-        or options.answer_tool
-        or options.answer_field
-    )
+    is_text = not options.images or options.shows_answer
     hidden = [each for each in rollout.prompt_media if not options.images or each.url is None]
     hidden += [each for each in media_of(rollout.response or ()) if is_text or each.url is None]
     return tuple(each.kind for each in hidden)
@@ -318,9 +316,8 @@ def render_transcript(
         if isinstance(item, Reasoning):
             continue
         if isinstance(item, Media) and item.url is not None and images:
-            if (
-                not sections or item.mark not in sections[-1]
-            ):  # within the text of a result, or a part of its own
+            # Otherwise its mark stands within the text of a result.
+            if not sections or item.mark not in sections[-1]:
                 sections.append(f"[--- IMAGE ---]\n{item.mark}")
             continue
         marker, text = _step_of(item)

@@ -110,6 +110,8 @@ def _read_completion(record: Record) -> list[Rollout]:
     asked = prompt_of(record, read)
     response = record[read.response[0]] if read.response else None
     responses = _alternatives_in(record, read.response[0]) if read.response else None
+    if read.prompt and isinstance(response, dict):
+        known["line_is_group"] = False  # other calls may have had the same prompt
     failure = _failure_of(record, response)
     if failure is not None:
         rollouts = [read_completion(record, asked, None, excluded=failure, **known)]

@@ -62,7 +62,7 @@ def read_alternatives(
     stops = list_or_empty(record.get("finish_reasons", record.get("stop_reasons")))
     asked = asked_of(prompt)
     pairs = [_split_system(response) for response in responses]
-    is_group = len({told for told, _ in pairs}) == 1
+    is_group = len({told for told, _ in pairs}) == 1 and not known.get("task")
     known = {"index": None, "task": None, "line_is_group": is_group} | known
     rollouts = []
     for position, (told, response) in enumerate(pairs):

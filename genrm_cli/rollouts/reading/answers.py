@@ -48,9 +48,7 @@ def is_request(value: object) -> bool:
         return False
     body = value.get("body", value)
     asked = [body.get(names[0]) for names in _ASKED] if isinstance(body, dict) else []
-    return any(isinstance(each, str | list) and each for each in asked) or (
-        bool(asked) and isinstance(body.get("contents"), dict)
-    )
+    return any(isinstance(each, str | list | dict) and each for each in asked)
 
 
 def is_reply(value: object) -> bool:

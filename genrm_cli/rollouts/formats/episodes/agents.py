@@ -13,7 +13,7 @@ All-Hands-AI/OpenHands `evaluation/utils/shared.py`, sierra-research/tau2-bench
 ShishirPatil/gorilla `bfcl_eval/model_handler/base_handler.py`."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from genrm_cli.json_types import JsonObject, Record
@@ -39,7 +39,7 @@ _OF_SIMULATIONS = frozenset(("reward_info", "termination_reason", "agent_cost", 
 # What the policy or another says in a step.
 _SAID = words("message response thought text content system_prompt")
 _SOLUTIONS = frozenset(("resolved", "patch", "model_patch"))
-_OPENHANDS = frozenset(("action", "observation", "kind"))
+_OPENHANDS = frozenset(("action", "observation"))
 _IDLE_EVENTS = ("", "recall", "change_agent_state")  # events of OpenHands
 
 
@@ -69,25 +69,20 @@ def _read_episode(record: Record, messages: list[Any]) -> Rollout:
 
 
 def _messages_of(record: Record) -> Iterable[Any]:
-    reader = _reader_of(record)
-    return () if reader is None else reader(record)
-
-
-def _reader_of(record: Record) -> Callable[[Record], Iterable[Any]] | None:
-    """Return the function that makes messages of a record's steps; None if no agent wrote it."""
+    """Return the messages of a record's steps; none if no agent wrote it."""
     steps = record.get("trajectory")
     first = steps[0] if isinstance(steps, list) and steps else None
     names = first.keys() if isinstance(first, dict) else set()
     is_nebius = "instance_id" in record and names >= {"role", "text"}
     is_atif = "steps" in record and str(record.get("schema_version")).startswith("ATIF")
     if _is_swe(record) or _is_simulation(record):
-        return _own_messages
+        return _own_messages(record)
     if is_nebius or is_atif or names >= {"observation", "response"}:
-        return _step_messages
+        return _step_messages(record)
     if any("source" in each and not _OPENHANDS.isdisjoint(each) for each in _events(record)):
-        return _openhands_messages
+        return _openhands_messages(record)
     log = [each for each in list_or_empty(record.get("inference_log")) if isinstance(each, dict)]
-    return _bfcl_messages if any("begin_of_turn_query" in each for each in log) else None
+    return _bfcl_messages(log) if any("begin_of_turn_query" in each for each in log) else ()
 
 
 def _message(role: str, content: object, **more: object) -> Record:
@@ -169,7 +164,7 @@ def _swe_agent_task(record: Record, first: JsonObject) -> Iterator[Record]:
             return
 
 
-# OpenHands, before and since its version 1
+# OpenHands
 
 
 def _events(record: Record) -> Iterator[JsonObject]:
@@ -179,10 +174,7 @@ def _events(record: Record) -> Iterator[JsonObject]:
 
 
 def _openhands_messages(record: Record) -> list[Record]:
-    messages: list[Record] = []
-    for event in _events(record):
-        reader = _messages_of_new_event if "kind" in event else _messages_of_event
-        messages += reader(event)
+    messages = [each for event in _events(record) for each in _messages_of_event(event)]
     if messages and not any(each["role"] == "user" for each in messages):
         messages.insert(0, _message("user", text_or_empty(record.get("instruction"))))
     return messages
@@ -208,30 +200,12 @@ def _messages_of_event(event: JsonObject) -> Iterator[Record]:
         yield _message("assistant", thought, tool_calls=[_call(action, left)])
 
 
-def _messages_of_new_event(event: JsonObject) -> Iterator[Record]:
-    kind = event["kind"]
-    if kind == "SystemPromptEvent":
-        yield _message("system", [event.get("system_prompt")])
-    elif kind == "MessageEvent" and isinstance(held := event.get("llm_message"), dict):
-        yield _message(text_or_empty(held.get("role")), held.get("content"))
-    elif kind == "ActionEvent":
-        calls = [event.get("tool_call") or _call(event.get("tool_name"), event.get("action"))]
-        thought = event.get("reasoning_content")
-        said = event.get("thought")
-        yield _message("assistant", said, tool_calls=calls, reasoning_content=thought)
-    elif kind == "ObservationEvent" and isinstance(held := event.get("observation"), dict):
-        content = held.get("content") or held.get("output")
-        content = json.dumps(held, ensure_ascii=False) if content is None else content
-        yield _message("tool", content, name=text_or_empty(event.get("tool_name")))
-
-
 # Multi-turn results of BFCL with their log
 
 
-def _bfcl_messages(record: Record) -> Iterator[Record]:
-    for turn in record["inference_log"]:
-        if not isinstance(turn, dict):
-            continue  # the state of the simulated services
+def _bfcl_messages(log: Iterable[JsonObject]) -> Iterator[Record]:
+    """Yield the messages of a log without the state of the simulated services."""
+    for turn in log:
         yield from list_or_empty(turn.get("begin_of_turn_query"))
         for name, step in turn.items():
             for entry in list_or_empty(step) if name.startswith("step_") else ():
@@ -253,7 +227,7 @@ def _bfcl_message(entry: JsonObject) -> Record:
 _STEPS = words("messages traj simulations trajectory history steps inference_log")
 FORMAT = Format(
     "agent",
-    lambda record: bool(_simulations(record)) or _reader_of(record) is not None,
+    lambda record: bool(_simulations(record)) or _messages_of(record) != (),
     _read,
     rows=_simulations,
     fields=Fields(prompt=_STEPS, response=_STEPS),
