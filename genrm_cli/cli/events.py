@@ -3,17 +3,16 @@
 import contextlib
 import json
 import shlex
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TextIO
 
 from genrm_cli.cli.console import say, say_error, say_warning, showing_progress, text_of
 from genrm_cli.errors import Message, StorageError, counted
-from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent, WrittenRequests
+from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.metrics.progress import RunProgress
@@ -115,64 +114,25 @@ def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
         yield progress, events
 
 
-def next_commands(files: Sequence[WrittenRequests], arguments: Sequence[str]) -> list[str]:
-    """Return the commands that answer files of requests with vLLM and then continue the run of
-    these arguments.
-
-    vLLM reads no s3:// URIs: the AWS client copies them.
-    """
+def _say_requests(event: RequestsEvent) -> None:
     from genrm_cli.jobs.offline.request_files import replies_of
 
-    commands = []
-    given = _without_requests(arguments)
-    for file in files:
-        uri = file.uri
-        replies = replies_of(uri)
-        name = uri.rpartition("/")[2]
-        answered = replies.rpartition("/")[2]
-        is_remote = uri.startswith("s3://")
-        if is_remote:
-            commands.append(["aws", "s3", "cp", uri, name])
-        local = (name, answered) if is_remote else (uri, replies)
-        answering = ["vllm", "run-batch", "-i", local[0], "-o", local[1], "--model", file.model]
-        commands.append(answering)
-        if is_remote:
-            commands.append(["aws", "s3", "cp", answered, replies])
-        given += ["--replies-from", replies]
-    stem, dot, ending = files[0].uri.partition(".jsonl")
-    base, _, number = stem.rpartition(".round")
-    given += [
-        "--requests-to",
-        f"{base or stem}.round{int(number) + 1 if base else 2}{dot}{ending}",
-    ]
-    return [*map(shlex.join, commands), shlex.join(["genrm", *given])]
-
-
-def _without_requests(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without `--requests-to`; earlier replies stay, since they all count."""
-    kept = []
-    skips = False
-    for argument in arguments:
-        name, equals, _ = argument.partition("=")
-        is_option = name == "--requests-to"
-        if not skips and not is_option:
-            kept.append(argument)
-        skips = not skips and not equals and is_option
-    return kept
-
-
-def _say_requests(event: RequestsEvent) -> None:
-    files = event.files
-    if not files:
+    if not event.files:
         say("no requests are outstanding")
         return
-    for file in files:
+    for file in event.files:
         say(f"requests      {file.requests:,} to {file.model} in {file.uri}")
     for kind, (count, example) in event.failures.items():
         say(f"again         {count:,} {kind} (for example: {example})")
-    say("next", *(f"  {command}" for command in next_commands(files, sys.argv[1:])))
-    named = shlex.join(["genrm", "batch", *(file.uri for file in files)])
-    say(f"or, instead of vLLM, through a batch API: {named} --base-url URL")
+    say("next, for each file, with vLLM or through a batch API:")
+    for file in event.files:
+        replies = replies_of(file.uri)
+        vllm = ["vllm", "run-batch", "-i", file.uri, "-o", replies, "--model", file.model]
+        say(
+            f"  {shlex.join(vllm)}",
+            f"  {shlex.join(['genrm', 'batch', file.uri])} --base-url URL",
+            f"then this command again, with --replies-from {shlex.quote(replies)}",
+        )
 
 
 def _say_replies(event: RepliesEvent) -> None:

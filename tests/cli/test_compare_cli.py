@@ -109,9 +109,7 @@ def test_a_person_gets_a_table(call):
 
 
 def test_texts_come_from_files_and_stdin_too(genrm, call, judge_server):
-    """@FILE, - and @@ for a text that begins with @ are read as the help says, for prompt and
-    responses alike.
-    """
+    """@FILE and - are read as the help says, for prompt and responses alike."""
     (genrm.folder / "prompt.txt").write_text("Wie geht's, Jürgen?")
     (genrm.folder / "one.txt").write_text("[bold]not markup[/bold]")
     arguments = (
@@ -119,7 +117,7 @@ def test_texts_come_from_files_and_stdin_too(genrm, call, judge_server):
         "@prompt.txt",
         "@one.txt",
         "-",
-        "@@handle",
+        "handle",
         *judge(judge_server, *CIRCULAR, "--profile", "nemotron"),
     )
     finished = call("compare", *arguments, stdin="Schön!".encode())
@@ -127,7 +125,7 @@ def test_texts_come_from_files_and_stdin_too(genrm, call, judge_server):
     shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     contents = [[message["content"] for message in messages] for messages in shown]
     assert contents[0] == ["Wie geht's, Jürgen?", "[bold]not markup[/bold]", "Schön!"]
-    assert contents[1][1:] == ["Schön!", "@handle"]
+    assert contents[1][1:] == ["Schön!", "handle"]
     assert "[bold]not markup[/bold]" in finished.out.decode()
 
 

@@ -42,7 +42,6 @@ OTHER_FLAGS = {
     "--install-completion",
     "--from",
     "--wheel",  # of uv
-    "--failures",
     "--ray",
     "--ray-workers",
     "--replay",
@@ -60,7 +59,6 @@ OTHER_FLAGS = {
     "--changed",
     "--tensor-parallel-size",
     "--to",
-    "--worst",
     "--job-name",
     "--gres",
     "--array",

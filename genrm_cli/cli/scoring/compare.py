@@ -22,7 +22,7 @@ from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
     from genrm_cli.groups.group import Group
-    from genrm_cli.groups.results import ComparisonResult, GroupRewards
+    from genrm_cli.groups.results import GroupRewards
     from genrm_cli.rollouts.rollout import Rollout
     from genrm_cli.settings import Settings
 
@@ -36,7 +36,7 @@ def compare(
         list[str],
         argument(
             "RESPONSES",
-            "2 to 64 responses: texts, @FILE, or - for stdin (@@ for a text that begins with @). "
+            "2 to 64 responses: texts, @FILE, or - for stdin. "
             "A single - reads a compare request as JSON. --compat allows any number.",
         ),
     ],
@@ -77,7 +77,10 @@ def compare(
         if settings.judge.judge is not None:
             say_warning(BASELINE_NOTICE)
         for comparison in result.failures:
-            _say_failure(comparison)
+            if comparison.failure is not None:
+                shown = ", ".join(map(str, comparison.shown))
+                of = comparison.component or "comparison"
+                say_warning(f"{of} of {shown} failed: {comparison.failure.detail}")
     if settings.output.json_output:
         print_json(compare_reply(result, result.rewards))
     else:
@@ -85,16 +88,6 @@ def compare(
     totals = run_totals(settings, scorer.metrics, compile_plan(settings), (), 0.0)
     refuse_unscored(scorer.metrics, totals, settings)
     return 0
-
-
-def _say_failure(comparison: "ComparisonResult") -> None:
-    if comparison.failure is not None:
-        of = (
-            "comparison" if comparison.component is None else f"component {comparison.component} of"
-        )
-        say_warning(
-            f"{of} {', '.join(map(str, comparison.shown))} failed: {comparison.failure.detail}"
-        )
 
 
 def _read_group(responses: list[str], prompt: str | None, settings: "Settings") -> "Group":
@@ -123,22 +116,15 @@ def _read_group(responses: list[str], prompt: str | None, settings: "Settings") 
 
 
 def _text_of(argument: str) -> str:
+    """Return the text that an argument stands for: stdin for `-`, a file for `@FILE`, or itself."""
     if argument == "-":
         return sys.stdin.buffer.read().decode("utf-8", "replace")
-    if argument.startswith("@@"):
-        return argument[1:]
     if argument.startswith("@"):
         try:
             return Path(argument[1:]).read_bytes().decode("utf-8", "replace")
         except OSError as error:
             raise InputError(f"{argument[1:]}: cannot be read: {error.strerror}.") from error
-    try:
-        argument.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(
-            "a text on the command line is not valid UTF-8; put it into a file and pass @FILE."
-        ) from error
-    return argument
+    return argument.encode("utf-8", "replace").decode()  # bytes that are not UTF-8 become ?
 
 
 def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None:
@@ -151,26 +137,24 @@ def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None
         excerpt = " ".join((rollout.answer or "")[:400].split())[:60]
         table.add(str(index), *map(number_text, shown), excerpt)
     print_parts(table)
-    if comparisons := [each for each in result.comparisons if each.component is None]:
-        print_parts("", _comparisons_table(comparisons))
-
-
-def _comparisons_table(comparisons: "list[ComparisonResult]") -> Table:
-    several = len({comparison.judge for comparison in comparisons}) > 1
-    heads = [*names("first", "second"), *numbers("score 1", "score 2", "ranking")]
-    table = Table([*heads, *names("failure", *(["judge"] if several else []))])
-    for comparison in comparisons:
+    comparisons = Table(
+        [
+            *names("shown", "judge"),
+            *numbers("score 1", "score 2", "ranking"),
+            *names("grades", "failure"),
+        ]
+    )
+    for comparison in result.comparisons:
         verdict = comparison.verdict
-        shown = comparison.shown
-        figures = (
-            [None] * 3 if verdict is None else [verdict.score_1, verdict.score_2, verdict.ranking]
-        )
-        cells = [number_text(figure) for figure in figures]
+        figures: list[float | None] = [None, None, None]
+        if verdict is not None:
+            figures = [verdict.score_1, verdict.score_2, verdict.ranking]
+        grades = ""
         if isinstance(comparison.outcome.result, Grades):
-            cells[0] = ", ".join(f"{grade:.3f}" for grade in comparison.outcome.result.values)
-        pair = (
-            (str(shown[0]), str(shown[1])) if len(shown) == 2 else (", ".join(map(str, shown)), "-")
-        )
+            grades = ", ".join(number_text(grade) for grade in comparison.outcome.result.values)
         failure = "" if comparison.failure is None else comparison.failure.kind
-        table.add(*pair, *cells, failure, *([comparison.judge] if several else []))
-    return table
+        shown_text = ", ".join(map(str, comparison.shown))
+        cells = map(number_text, figures)
+        comparisons.add(shown_text, comparison.judge, *cells, grades, failure)
+    if result.comparisons:
+        print_parts("", comparisons)

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from heapq import nsmallest
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import number_text, print_json, print_text, say
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 _BEGINNING_CHARS = 50
-_MATRIX_MOST = 32  # rollouts; the lines below have all verdicts
 
 
 @with_settings
@@ -37,13 +35,6 @@ def show(
         switch("--as-judge", "For a scored file, too, print the first request for each group."),
     ] = False,
     group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
-    worst: Annotated[
-        int | None,
-        option("N", "For a scored file: show the N groups with the lowest reliability.", min=1),
-    ] = None,
-    failures: Annotated[
-        bool, switch("--failures", "For a scored file: show groups with failed comparisons.")
-    ] = False,
     limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
     as_json: Annotated[
         bool,
@@ -52,23 +43,19 @@ def show(
 ) -> int:
     """Show the exact request to the judge about the first group with comparisons. Calls no judge.
 
-    For an output of genrm score, show rewards, the matrix of verdicts and the judge's replies, from
-    the journal if the comparisons lack them.
+    For an output of genrm score, show rewards, verdicts and the judge's replies, from the journal
+    if the comparisons lack them.
 
-    Accepts the settings of `genrm score`. Control
-    characters are printed as escapes such as \\x1b; --json keeps them.
+    Accepts the settings of `genrm score`. Control characters are printed as escapes such as \\x1b;
+    --json keeps them.
 
     Example: genrm show rollouts.jsonl --group task:6 --model my-genrm
 
-    Example: genrm show rollouts.scored.jsonl --worst 3
+    Example: genrm show rollouts.scored.jsonl --limit 3
     """
     is_scored = any(_is_scored(uri, invocation.settings) for uri in rollouts)
-    if (worst is not None or failures) and (as_judge or not is_scored):
-        raise UsageError(
-            "--worst and --failures show an output of `genrm score`, without --as-judge."
-        )
     if is_scored and not as_judge:
-        _show_scored(rollouts, invocation.settings, group, limit, worst, failures, as_json)
+        _show_scored(rollouts, invocation.settings, group, limit, as_json)
     else:
         _show_requests(rollouts, invocation.settings, group, limit, as_json)
     return 0
@@ -127,17 +114,9 @@ def _show_requests(
 
 
 def _show_scored(
-    given: Sequence[str],
-    settings: Settings,
-    group: str | None,
-    limit: int,
-    worst: int | None,
-    failures: bool,
-    as_json: bool,
+    given: Sequence[str], settings: Settings, group: str | None, limit: int, as_json: bool
 ) -> None:
-    """Print groups of a scored file or set: the least reliable ones, those with failures, one, or
-    the first.
-    """
+    """Print the first groups of a scored file or set, or one."""
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.scored.files import find_scored
@@ -153,26 +132,15 @@ def _show_scored(
         )
     with ScoredRun(scored[0], settings, open_known_journal) as run:
         run.read(store)
-        found: Iterator[ScoredGroup] = (
-            each for each in run.iter_groups() if group is None or each.key == group
-        )
-        if failures:
-            found = (each for each in found if any(one.failure for one in each.comparisons))
-        if worst is not None:
-            known = (each for each in found if each.line.reliability is not None)
-            found = iter(nsmallest(worst, known, key=lambda each: each.line.reliability or 0.0))
-        if (first := next(found, None)) is None:
-            if group is not None:
-                raise InputError(f"{run.name}: no group {group!r} with lines to show.")
-            why = "has a known reliability: there are too few verdicts; try a larger --ring-k"
-            say(f"no group {'has a failed comparison' if worst is None else why}")
-            return
-        for each in islice(chain([first], found), worst or limit):
-            chosen = with_labels_masked(each, mask)
-            if as_json:
-                print_json(group_document(chosen, mask))
-            else:
-                print_parts(*_iter_parts(chosen, mask))
+        chosen = (each for each in run.iter_groups() if group is None or each.key == group)
+        shown = [with_labels_masked(each, mask) for each in islice(chosen, limit)]
+    if group is not None and not shown:
+        raise InputError(f"{scored[0].name}: no group {group!r} with lines to show.")
+    for each in shown:
+        if as_json:
+            print_json(group_document(each, mask))
+        else:
+            print_parts(*_iter_parts(each, mask))
 
 
 def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
@@ -197,25 +165,9 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
         beginning = _beginning(mask(words[: 4 * _BEGINNING_CHARS]))
         table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")
     yield table
-    pairs = [each for each in group.comparisons if each.is_pair]
-    if pairs and len(ordered) <= _MATRIX_MOST:
-        yield "\nverdicts (row: shown first; column: shown second; . = not asked)"
-        yield _matrix([each.line.index for each in ordered], pairs)
     for asked in group.comparisons:
         yield _words(asked, mask)
     yield ""
-
-
-def _matrix(order: list[int], pairs: "list[ComparisonRecord]") -> Table:
-    cells: dict[tuple[int, ...], list[str]] = {}
-    for each in pairs:
-        verdict = each.verdict
-        text = "x" if verdict is None else f"{verdict.score_1:.2g}-{verdict.score_2:.2g}"
-        cells.setdefault(each.indices, []).append(text)
-    table = Table([*names(""), *numbers(*map(str, order))])
-    for first in order:
-        table.add(str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
-    return table
 
 
 def _words(asked: "ComparisonRecord", mask: "Mask") -> str:
