@@ -52,7 +52,7 @@ def test_the_report_for_people_is_short(genrm, call):
         "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media "
         "(--images " in report
     )
-    assert "texts        1 truncated, 1 chat-template token stripped\n" in report
+    assert "1 response truncated by a token, turn or time limit.\n" in report
     assert "view         answer in 2 groups\n" in report
     assert "  1 group: more than half of its responses are blank (prompt_id:lake)" in report
 
@@ -64,7 +64,7 @@ def test_score_warns_of_what_no_judge_sees(genrm, call):
     genrm.write("in.jsonl", LINES)
     said = call("score", "in.jsonl", "--judge", "lexical").err
     for warning in (
-        "2 blank responses: nothing for the judge to see.",
+        "2 blank responses with nothing for the judge to see.",
         "1 response truncated by a token, turn or time limit.",
         "1 rollout unscored: excluded, for example masked (mask_sample).",
         "1 rollout unscored: it contains media that the judge cannot see, for example image",

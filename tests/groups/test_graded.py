@@ -406,5 +406,5 @@ def test_what_is_compared_by_hand_is_graded_too(call, tmp_path, judge_server):
     assert "None" not in call("compare", "-p", "Why?", SHORT, LONG).out.decode()
     judge_server.behave(fault={"content": "Fine."})
     failed = " ".join(call("compare", "-p", "Why?", SHORT, LONG, "--no-probe").err.split())
-    assert "component care of 0 failed: no complete object with scores" in failed
-    assert "component tiers of 1, 0 failed" in failed or "component tiers of 0, 1 failed" in failed
+    assert "care of 0 failed: no complete object with scores" in failed
+    assert "tiers of 1, 0 failed" in failed or "tiers of 0, 1 failed" in failed

@@ -18,13 +18,17 @@ BASELINE_NOTICE = (
 _UNUSABLE_FROM = 0.2
 _AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share preferences reach more
 # Counts of a run that the user should know if they are not 0: the noun, and what follows it.
-_COUNTS = {
+COUNTS = {
+    "caused_failures": (
+        "rollout",
+        "that make requests to the judge fail; --on-caused-failures sets their rewards. Read their "
+        "texts: a policy may be learning this.",
+    ),
     "rejected_lines": ("line", "rejected: `genrm validate` says which and why."),
     "blank_responses": ("blank response", "with nothing for the judge to see."),
     "truncated_responses": ("response", "truncated by a token, turn or time limit."),
     "shortened_rollouts": ("rollout", "shortened to the context of the judge."),
     "not_numbers": ("number", "NaN or infinite, read and written back as null."),
-    "groups_not_converged": ("group", "in which the estimator did not converge."),
     "neutralised": (
         "rollout",
         "with text in the form of a verdict, a marker or a control token, broken up for the "
@@ -46,7 +50,7 @@ _COUNTS = {
 
 def count_warning(field: str, count: int) -> str:
     """Return the warning about a count of a run."""
-    noun, text = _COUNTS[field]
+    noun, text = COUNTS[field]
     return f"{counted(count, noun)} {text}"
 
 
@@ -61,14 +65,7 @@ def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
     yield from _judge_warnings(metrics)
     yield from _unscored_warnings(metrics)
     yield from _component_warnings(metrics)
-    if metrics.caused_failures:
-        yield (
-            f"{counted(metrics.caused_failures, 'rollout')} that make requests to the judge fail, "
-            f"most often {metrics.caused_failures_most}; "
-            "--on-caused-failures sets their rewards. Read their texts: a policy may be learning "
-            "this."
-        )
-    for field in _COUNTS:
+    for field in COUNTS:
         count = getattr(metrics, field)
         if count:
             yield count_warning(field, count)

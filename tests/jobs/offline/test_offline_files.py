@@ -582,12 +582,12 @@ def test_shards_and_sets_of_files_take_replies(call, genrm, judge_server):
 
 
 def test_requests_and_replies_may_lie_on_s3(call, genrm, judge_server, s3_bucket):
-    """Both files are objects; the commands that follow copy them with the AWS client."""
+    """Both files are objects; the next command names where the replies go."""
     genrm.write("in.jsonl", make_rollouts())
     folder = f"s3://{s3_bucket.name}/rl"
     written = call("score", "in.jsonl", *PLAIN, "--requests-to", f"{folder}/requests.jsonl")
     assert written.code == 0
-    assert f"aws s3 cp {folder}/requests.jsonl requests.jsonl" in written.err
+    assert f"--replies-from {folder}/replies.jsonl" in written.err
     path = genrm.folder / "requests.jsonl"
     s3_bucket.client.download_file(s3_bucket.name, "rl/requests.jsonl", str(path))
     write_replies(genrm, judge_server, path)
