@@ -10,10 +10,13 @@ def gain_of(world, habit):
 
 
 def test_a_text_that_hides_its_losses_loses_by_it():
-    """It is convicted in most groups, although it is in every one."""
+    """It is convicted in most groups, although it is in every one; in groups of four it gains
+    nothing.
+    """
     world = World(groups=60)
     assert play(world, "loses").blamed > 0.5
     assert gain_of(world, "loses") < -0.2
+    assert gain_of(World(size=4, groups=120), "loses") < 0.2
 
 
 def test_failures_by_chance_blame_nobody():
@@ -31,7 +34,7 @@ def test_no_habit_pays_a_bad_text_in_groups_of_eight(habit):
     """A text that is silent in half of its losses, in every group, looks like a judge that often
     fails; it gains at most .2.
     """
-    most = 0.3 if habit == "half of its losses" else 0.15
+    most = 0.3 if habit == "half of its losses" else 0.1
     assert gain_of(World(), habit) < most
 
 

@@ -15,26 +15,24 @@ Source: sequential testing by mixtures of likelihood ratios; H. Robbins, Ann. Ma
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
-from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.failure_rates import FailureCounts, FailureRates, sum_counts
+from genrm_cli.rewards.estimators.failure_rates import (
+    FailureCounts,
+    FailureRates,
+    evidence,
+    sum_counts,
+)
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 # Convict above this evidence: one innocent text of 10,000 reaches it by chance.
 CONVICTING = math.log(1e4)
 _WITHOUT_ANY = math.log(30)
-_SUSPICIOUS = math.log(5)
-# The shares of its requests that a text may make fail. Replies to the same texts fail together, so
-# for repeats the share is at least _LEAST_REPEATED.
-_SHARES = (0.25, 0.5, 0.9)
-_LEAST_REPEATED = 0.6
 _SERVER_FAILURES = frozenset(
     {
         FailureKind.CONNECTION,
@@ -113,13 +111,6 @@ def _counts_of(outcome: Outcome, *, is_repeat: bool) -> FailureCounts | None:
     return FailureCounts(1, silent, repeats=repeats, silent_repeats=silent_repeats)
 
 
-def count_failures(trials: Iterable[Trial], suspects: Collection[int] = ()) -> FailureCounts:
-    """Count the requests that show none of some rollouts."""
-    return sum_counts(
-        trial.counts for trial in trials if not any(index in suspects for index in trial.shown)
-    )
-
-
 def evidence_of(index: int, trials: Iterable[Trial], rates: FailureRates) -> float:
     """Return the logarithm of the evidence that a text causes failures, from the requests about it;
     rounded, as it decides.
@@ -127,31 +118,7 @@ def evidence_of(index: int, trials: Iterable[Trial], rates: FailureRates) -> flo
     by_place: tuple[list[FailureCounts], list[FailureCounts]] = ([], [])
     for trial in trials:
         by_place[trial.shown.index(index)].append(trial.counts)
-    return _evidence(sum_counts(by_place[0]), sum_counts(by_place[1]), rates)
-
-
-# Most rollouts of a run share their few counts, and a server fits rates between two replies.
-@lru_cache(maxsize=65_536)
-def _evidence(first: FailureCounts, second: FailureCounts, rates: FailureRates) -> float:
-    ratios = []
-    for places in ((first,), (second,), (first, second)):
-        for share in _SHARES:
-            again = max(share, _LEAST_REPEATED)
-            broken = silent = 0.0
-            for counts in places:
-                broken += _log_ratio(counts.broken, counts.requests, rates.broken, share)
-                silent += _log_ratio(counts.silent, counts.requests, rates.silent, share)
-                silent += _log_ratio(counts.silent_repeats, counts.repeats, rates.repeat, again)
-            ratios += [silent, broken]
-    most = max(ratios)
-    mean = math.fsum(math.exp(ratio - most) for ratio in ratios) / len(ratios)
-    return rounded(most + math.log(mean))
-
-
-def _log_ratio(failed: float, total: float, rate: float, share: float) -> float:
-    """Return the log likelihood ratio if a text makes this share of requests fail besides."""
-    each = math.log((1 - (1 - rate) * (1 - share)) / rate)
-    return failed * each + (total - failed) * math.log(1 - share)
+    return evidence(sum_counts(by_place[0]), sum_counts(by_place[1]), rates)
 
 
 def by_rollout(trials: Iterable[Trial], without: Collection[int] = ()) -> dict[int, list[Trial]]:
@@ -184,29 +151,12 @@ def find_culprits(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
             for other in sorted(opponents)
         )
 
-    return _select(trials, rates, is_culprit)
-
-
-def find_suspects(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
-    """Return the rollouts that may cause failures: at most one innocent text of five is
-    among them.
-    """
-    return _select(trials, rates, lambda index, own: evidence_of(index, own, rates) >= _SUSPICIOUS)
-
-
-def _select(
-    trials: Sequence[Trial],
-    rates: FailureRates,
-    is_selected: Callable[[int, Sequence[Trial]], bool],
-) -> set[int]:
-    """Select rollouts, those with most evidence first: the requests that show one then say nothing
-    about others.
-    """
-    selected = set[int]()
+    culprits = set[int]()
     while True:
-        own = by_rollout(trials, selected)
+        # The requests that show a culprit say nothing about others.
+        own = by_rollout(trials, culprits)
         order = sorted(own, key=lambda index: -evidence_of(index, own[index], rates))
-        found = next((index for index in order if is_selected(index, own[index])), None)
+        found = next((index for index in order if is_culprit(index, own[index])), None)
         if found is None:
-            return selected
-        selected.add(found)
+            return culprits
+        culprits.add(found)
