@@ -21,7 +21,6 @@ from genrm_cli.cli.console import (
     help_text,
     print_json,
     print_text,
-    say,
     say_error,
     say_warning,
     text_of,
@@ -37,7 +36,6 @@ from genrm_cli.errors import (
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Setting, settings_of
 from genrm_cli.settings.kinds import TEXT, Value
-from genrm_cli.settings.panel import every_judge_of
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
@@ -81,15 +79,11 @@ class _Uncommon(str):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One invocation of a command: its settings, their origins, and the API keys by judge name.
-
-    `settings_path` is the path of the settings file, or empty without one.
-    """
+    """One invocation of a command: its settings, their origins, and the API keys by judge name."""
 
     settings: Settings
     origins: list[Origin]
     api_keys: Mapping[str, str] = field(repr=False)
-    settings_path: str
 
 
 def with_settings(command: Callable[..., int]) -> Callable[..., None]:
@@ -154,7 +148,7 @@ def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:
             say_warning(
                 f"{variable} is set, but is not a setting; `genrm config` lists all settings."
             )
-    return Invocation(settings, origins, find_api_keys(settings), file.path)
+    return Invocation(settings, origins, find_api_keys(settings))
 
 
 def _values(declared: Sequence[Setting], given: dict[str, Any]) -> dict[str, Value]:
@@ -177,21 +171,6 @@ def exits(command: Callable[..., int | None]) -> Callable[..., None]:
         raise typer.Exit(code)
 
     return run
-
-
-def say_endpoint_source(invocation: Invocation) -> None:
-    """Print the endpoints that a settings file set: they receive the rollouts and the key."""
-    settings = invocation.settings
-    origins = invocation.origins
-    from_file = any(
-        origin.key == "base_url" and origin.source.startswith("file ") for origin in origins
-    )
-    urls: list[str] = []
-    for config in every_judge_of(settings):
-        if config.is_elsewhere or from_file:
-            urls += config.judge.base_url
-    if urls and not settings.output.quiet:
-        say(f"endpoints set by {invocation.settings_path}: {', '.join(dict.fromkeys(urls))}")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import (
     Invocation,
     run_to_end,
-    say_endpoint_source,
     with_settings,
 )
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
@@ -74,7 +73,6 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
                         "$environment."
                     )
                 )
-            say_endpoint_source(invocation)
             with _logging(settings, events) as log_step:
                 open_watch = _watch_of(settings, keys, events)
                 run_to_end(

@@ -6,7 +6,7 @@ from typing import Literal
 from genrm_cli.catalog import INPUT_FORMATS
 from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
-from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, SIZE, URL
+from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, URL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,13 @@ class InputSettings:
         "Dotted path of the task id, if the format is not recognised. Requires $response_field."
     )
     max_line_bytes: int = setting(
-        "Reject longer lines without reading them.", 64_000_000, low=1_000, kind=SIZE
+        "Reject lines of more bytes without reading them.", 64_000_000, low=1_000
     )
     max_unpacked: int = setting(
-        "Reject compressed inputs and streams that unpack to more than this, for example 20GB. "
+        "Reject compressed inputs and streams that unpack to more bytes than this. "
         "They are unpacked in TMPDIR, and use at most nine tenths of its free space.",
         100_000_000_000,
         low=1,
-        kind=SIZE,
     )
     together: bool = setting(
         "Score all files as one input, so that groups may span files. Each file gets its own "
@@ -277,9 +276,7 @@ class ServeSettings:
         is_common=True,
     )
     allow_public: bool = setting("Listen on an address other than loopback without a token.", False)
-    max_body: int = setting(
-        "Refuse larger request bodies, for example 16MB.", 64_000_000, low=1_000, kind=SIZE
-    )
+    max_body: int = setting("Refuse request bodies of more bytes.", 64_000_000, low=1_000)
     cohort_size: int | None = setting(
         "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.",
         low=1,

@@ -73,17 +73,6 @@ def parse_duration_s(raw: object) -> float | None:
     return None if match is None or isinstance(raw, bool) else float(match[1]) * _UNITS_S[match[2]]
 
 
-def parse_size_bytes(raw: object) -> int | None:
-    """Parse a size: bytes, or a number followed by kB, MB, GB, KiB, MiB or GiB; None if it is
-    neither.
-    """
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmg])(i?))?b?\s*", str(raw), re.IGNORECASE)
-    if match is None or isinstance(raw, bool):
-        return None
-    number, unit, binary = match.groups()
-    return int(float(number) * (1024 if binary else 1000) ** " kmg".index((unit or " ").lower()))
-
-
 def parse_texts(raw: object) -> tuple[str, ...] | None:
     """Parse a list of texts, or text with commas between them; None if it is neither."""
     # A comma within braces counts repeats in a regular expression.
@@ -209,7 +198,6 @@ NUMBER = Kind(_parse_number, "a finite number", "NUMBER")
 KIND_OF_TYPE = {str: TEXT, bool: BOOLEAN, int: INTEGER, float: NUMBER}
 
 DURATION = Kind(parse_duration_s, "a duration, such as 90s, 15m or 2h", "DURATION")
-SIZE = Kind(parse_size_bytes, "a size, such as 64MB or 1GiB", "SIZE")
 TEXT_OR_FILE = Kind(parse_text_argument, "text")
 CONCURRENCY = Kind(_parse_concurrency, f"auto or an integer from 1 to {MAX_CONCURRENCY}")
 UNSCORED = Kind(

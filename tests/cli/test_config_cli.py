@@ -56,15 +56,6 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm, call):
     assert "Did you mean all_pairs?" in refused.err
 
 
-def test_the_http_client_in_use_is_named(call):
-    """`auto` says what it stands for; in JSON, every choice does."""
-    assert "auto (pyreqwest)" in call("config").ended(0).out.decode()
-    for client, used in (("auto", "pyreqwest"), ("httpx", "httpx")):
-        settings = json.loads(call("config", "--json", "--http-client", client).out)
-        assert settings["http_client"]["value"] == client
-        assert settings["http_client"]["used"] == used
-
-
 def test_changed_shows_only_what_is_not_a_default(call):
     """`--changed` lists the settings that somebody set, with their sources."""
     settings = json.loads(call("config", "--changed", "--ring-k", 2, "--json", GENRM_SEED="7").out)

@@ -10,7 +10,6 @@ from genrm_cli.cli.options import (
     argument,
     option,
     run_to_end,
-    say_endpoint_source,
     with_settings,
 )
 from genrm_cli.cli.scoring.preview_text import plan_lines
@@ -90,7 +89,6 @@ def eval_(
         else:
             print_parts(*plan_lines(plan))
         return 0
-    say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run, sentinels))

@@ -9,7 +9,6 @@ from genrm_cli.cli.options import (
     Rollouts,
     option,
     run_to_end,
-    say_endpoint_source,
     switch,
     with_settings,
 )
@@ -97,7 +96,6 @@ def rank(
         else:
             print_parts(plan.text(), *plan_lines(plan.estimate))
         return 0
-    say_endpoint_source(invocation)
     with watched(given) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
         ranking = run_to_end(rank_policies(rollouts, options, run))

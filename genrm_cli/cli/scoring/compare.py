@@ -12,7 +12,6 @@ from genrm_cli.cli.options import (
     argument,
     option,
     run_to_end,
-    say_endpoint_source,
     with_settings,
 )
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
@@ -69,7 +68,6 @@ def compare(
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
     if count < 2:
         settings = changed(settings, probe=False)  # no call to a judge
-    say_endpoint_source(invocation)
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
         result = run_to_end(scorer.score_once(group))

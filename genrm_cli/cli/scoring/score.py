@@ -15,7 +15,6 @@ from genrm_cli.cli.options import (
     Invocation,
     Rollouts,
     run_to_end,
-    say_endpoint_source,
     with_settings,
 )
 from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
@@ -153,7 +152,6 @@ def _score(
         raise UsageError(
             "--json and the scored lines both write to stdout; name an output file with -o."
         )
-    say_endpoint_source(invocation)
     log_only: type[Event] = FileEvent if report.alone else PlanEvent
     with Events(settings.output.log_json, quiet=quiet, log_only=(log_only,)) as events:
         run = new_run(settings, invocation.api_keys, progress, events)

@@ -16,7 +16,6 @@ from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.batch import BatchReport
-    from genrm_cli.metrics.panel_metrics import PanelSummary
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 
@@ -91,8 +90,6 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         )
     if metrics.judge.name is not None and metrics.verdicts + metrics.journal_hits:
         yield "reliability", _reliability_text(metrics)
-    if metrics.panel is not None and metrics.panel.worth:
-        yield "panel", _panel_text(metrics.panel)
     if (watch := getattr(metrics, "watch", None)) is not None:
         spent = f"; watching took {counted(watch.calls, 'call')}" if watch.calls else ""
         yield "judge state", f"{'; '.join((watch.state, *watch.reasons))}{spent}"
@@ -137,20 +134,6 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     return ", ".join(parts)
 
 
-def _panel_text(panel: "PanelSummary") -> str:
-    judges = len(panel.judges)
-    cases = "; ".join(
-        f"by {worth.error_correlation:g}, {worth.effective_judges:.1f} judges, "
-        f"{worth.reliability:.2f}"
-        for worth in panel.worth
-    )
-    return (
-        f"scores of two judges correlate by {panel.correlation:.2f}. Only labels (genrm eval) "
-        f"show how far their errors do, and so what {judges} judges are worth and how reliable "
-        f"they are: {cases}"
-    )
-
-
 _RELIABILITY_MEANS = {
     "high": "high: reward differences are mostly real, not judge noise",
     "fair": "fair: reward differences are more real than judge noise",
@@ -187,13 +170,6 @@ def _reliability_text(metrics: "RunTotals") -> str:
     if metrics.flip_rate is not None:
         flips = rate_text(metrics.flip_rate, metrics.pairs_in_both_orders, "pair")
         parts.append(f"{flips} flip when swapped")
-    if metrics.contradiction_rate:
-        given = metrics.verdicts + metrics.journal_hits
-        contradictions = rate_text(metrics.contradiction_rate, given, "verdict")
-        parts.append(f"scores and ranking disagree in {contradictions}")
-    if metrics.repeat_agreement is not None:
-        agreeing = rate_text(metrics.repeat_agreement, metrics.pairs_of_repeats, "pair")
-        parts.append(f"repeats agree in {agreeing}")
     return "; ".join(parts)
 
 

@@ -13,7 +13,6 @@ from genrm_cli.cli.sessions.host import (
     agent_config,
     open_environment,
 )
-from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import Message, SettingRef, UsageError, counted, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
@@ -24,16 +23,8 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
-    from genrm_cli.sessions.environments import ScenarioSet
 
 _RUN_ID = "{run_id}"
-_COLUMNS = (
-    "scenario_id",
-    "difficulty",
-    "risk_level",
-    "client_profile",
-    "goal",
-)  # of a list of scenarios
 
 
 @with_settings
@@ -62,7 +53,7 @@ def collect(
         bool,
         switch(
             "--list",
-            "Print the scenarios instead of playing them; with --json, as lines of a .jsonl file.",
+            "Print the scenarios as lines of a .jsonl file instead of playing them.",
         ),
     ] = False,
 ) -> int:
@@ -99,7 +90,8 @@ def collect(
         run = new_run(settings, keys, None, events)
         found = choose_scenarios(read_scenarios(scenarios, environment, run.store), which)
         if options is None:
-            _list(found, as_lines=written.json_output)
+            for each in found.scenarios:
+                print_json(dict(found.tables[each.scenario_id]))
             return 0
         report = run_to_end(run_collect(environment, found, options, run))
     if written.json_output:
@@ -161,26 +153,6 @@ def _collect_options(
     return CollectOptions(
         **asdict(which) | named, policy=agent_config("policy", which), client=client, judge=judge
     )
-
-
-def _list(found: "ScenarioSet", *, as_lines: bool) -> None:
-    """Print the scenarios to play: a row each, or their raw tables as JSON lines."""
-    if as_lines:
-        for each in found.scenarios:
-            print_json(dict(found.tables[each.scenario_id]))
-        return
-    rows = [each.as_record() for each in found.scenarios]
-    heads = [name for name in _COLUMNS if any(name in row for row in rows)]
-    table = Table([*names(*heads[:1]), *texts(*heads[1:])])
-    for row in rows:
-        values = [row.get(name, "") for name in heads]
-        table.add(
-            *(
-                ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-                for value in values
-            )
-        )
-    print_parts(table)
 
 
 def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:

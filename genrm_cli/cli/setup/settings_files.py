@@ -20,28 +20,21 @@ def config(
         bool, switch("--changed", "Show only settings that differ from their default.")
     ] = False,
 ) -> int:
-    """Show the effective settings and their sources, and the HTTP client that `auto` stands for.
+    """Show the effective settings and their sources.
 
     Accepts the options of `genrm score` to show their effect. API keys are never shown.
 
     Example: genrm config --changed
     """
-    from genrm_cli.judging.http.choice import AUTO, library_used
-
     origins = [origin for origin in invocation.origins if not changed or origin.source != "default"]
     if invocation.settings.output.json_output:
         shown = {o.key: {"value": o.value, "source": o.source} for o in origins}
-        if "http_client" in shown:
-            shown["http_client"]["used"] = library_used(invocation.settings.judge.http_client)
         print_text(json.dumps(shown))
         return 0
     table = Table([*names("setting"), *texts("value", "source")])
     for origin in origins:
         style = "dim" if origin.source == "default" else ""
-        value = _shown(origin.value)
-        if (origin.key, value) == ("http_client", AUTO):
-            value = f"{AUTO} ({library_used(AUTO)})"
-        table.add(origin.key, value, origin.source, style=style)
+        table.add(origin.key, _shown(origin.value), origin.source, style=style)
     print_parts(table)
     return 0
 

@@ -14,15 +14,6 @@ from genrm_cli.judging.http.interface import HttpClient, HttpOptions
 AUTO = "auto"
 
 
-def library_used(http_client: str) -> str:
-    """Return the name of the library that `http_client` stands for.
-
-    Raises:
-        UsageError: it is named, and cannot be imported.
-    """
-    return _find_class(http_client).library
-
-
 def open_http_client(http_client: str, options: HttpOptions) -> HttpClient:
     """Prepare the client that `http_client` stands for; open no connection yet.
 
