@@ -14,10 +14,9 @@ from typing import Any
 from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
+from genrm_cli.groups.plan import MAX_COMPARED
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.jobs.shards import Shard
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rewards.component import reads_record
@@ -81,29 +80,20 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         plan: plan of the run, with the largest ring that a budget allows.
     """
 
-    def __init__(
-        self,
-        sources: Sources,
-        plan: GroupPlan,
-        settings: InputSettings,
-        metrics: RunMetrics,
-        shard: Shard | None = None,
-    ) -> None:
+    def __init__(self, sources: Sources, run: RunContext) -> None:
         self.sources = sources
-        self.shard = shard
+        self.plan = run.plan
+        self.settings = run.settings.input
+        self.metrics = run.metrics
+        self.shard = run.shard
         self.lines: list[int] = []
         self.unit = "line"
-        self.metrics = metrics
         self.table = GroupTable(spans_files=sources.are_many)
-        self.plan = plan
-        self.settings = settings
-        self._texts: RolloutStore[Record | None] = RolloutStore()
         self.steps = RareNumbers("q")
-        self._may_split = settings.group_by is None
+        self._texts: RolloutStore[Record | None] = RolloutStore()
+        components = self.plan.rewards.settings.components
         self._with_records = (
-            plan.shows_as_gym
-            or bool(plan.graders)
-            or any(map(reads_record, plan.rewards.settings.components))
+            self.plan.shows_as_gym or bool(self.plan.graders) or any(map(reads_record, components))
         )
 
     def __exit__(self, *_: object) -> None:
@@ -131,7 +121,9 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.metrics.stripped_tokens += rollout.stripped_tokens
         prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         # A line that is a group in a set stays a group, regardless of other files.
-        may_split = self._may_split and not (rollout.line_is_group and self.sources.are_many)
+        may_split = self.settings.group_by is None and not (
+            rollout.line_is_group and self.sources.are_many
+        )
         shown = self.plan.shown_of(rollout, own) if why is None else None
         self.table.append(
             key,
@@ -192,7 +184,7 @@ def index_input(
 
     `on_reject` gets each line that cannot be read or does not declare what it must. `key_of` is
     called for each rollout, in order, for its group; None groups them as the settings say."""
-    index = InputIndex(sources, run.plan, run.settings.input, run.metrics, run.shard)
+    index = InputIndex(sources, run)
     try:
         names = sources.names() if sources.are_many else [None]
         for number, name in enumerate(names):

@@ -1,6 +1,6 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from genrm_cli.errors import StoppedError
@@ -27,42 +27,28 @@ async def judge_input(
     run: RunContext,
     judges: OpenJudges,
     journal: Journal | None,
-    scores: ScoreStore | None = None,
-    on_concluded: Callable[[OutcomeStore], Awaitable[None]] | None = None,
+    outcomes: OutcomeStore,
 ) -> bool:
-    """Judge all groups of an input and keep their scores; False if they wait for replies that a
-    later run will have.
-
-    Without `scores` another run concludes."""
+    """Judge all groups of an input; False if they wait for replies that a later run will have."""
     session = JudgingSession(judges, index.plan, run, journal)
     if run.metrics.comparisons_planned:
         await session.settle()
         index.plan = session.plan
-    with OutcomeStore() as outcomes:
 
-        def keep(number: int, judged: JudgedGroup) -> None:
-            outcomes.keep(number, judged)
-            run.metrics.groups_done += 1
+    def keep(number: int, judged: JudgedGroup) -> None:
+        outcomes.keep(number, judged)
+        run.metrics.groups_done += 1
 
-        def iter_rest() -> Iterator[tuple[int, Group]]:
-            for number, rows in index.iter_rows():
-                if number not in outcomes:
-                    yield number, index.read_group(rows)
+    def iter_rest() -> Iterator[tuple[int, Group]]:
+        for number, rows in index.iter_rows():
+            if number not in outcomes:
+                yield number, index.read_group(rows)
 
-        if not await session.judge(iter_rest, keep, uri):
-            return False
-        if scores is not None:
-            await run.in_thread(lambda: _conclude(index, run, outcomes, scores))
-            if on_concluded is not None:
-                await on_concluded(outcomes)
-    return True
+    return await session.judge(iter_rest, keep, uri)
 
 
-def _conclude(
-    index: InputIndex,
-    run: RunContext,
-    outcomes: OutcomeStore,
-    scores: ScoreStore,
+def conclude(
+    index: InputIndex, run: RunContext, outcomes: OutcomeStore, scores: ScoreStore
 ) -> None:
     """Turn the verdicts of each group into rewards, now that the judge is calibrated on all of
     them.

@@ -10,19 +10,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from genrm_cli.errors import (
-    GenrmError,
-    InputError,
-    JudgeError,
-    StoppedError,
-)
+from genrm_cli.errors import GenrmError, InputError, JudgeError, StoppedError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
 from genrm_cli.jobs.journals import open_journal
-from genrm_cli.jobs.judge_input import judge_input
+from genrm_cli.jobs.judge_input import conclude, judge_input
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
@@ -57,31 +52,35 @@ async def score_task(
     writing run in threads, alongside the calls of other inputs. The lease is checked again before
     anything appears."""
     opened = ExitStack()
-    watched: WatchedRun | None = None
-
-    async def watch(outcomes: OutcomeStore) -> None:
-        nonlocal watched
-        if run.watch is None:
-            return
-        try:
-            watched = await run.watch(task.places.scored, work.index, outcomes, judges, run)
-        except (GenrmError, StoppedError):
-            raise
-        except Exception as error:  # noqa: BLE001  (the state of a judge costs no run its outputs)
-            run.metrics.failed_figures["watch"] = bug_text(error)
-
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
+        index = work.index
+        outcomes = opened.enter_context(OutcomeStore())
         async with open_journal(task.places.scored, run) as journal:
-            if not await judge_input(
-                work.index, task.uri, run, judges, journal, work.scores, watch
-            ):
+            if not await judge_input(index, task.uri, run, judges, journal, outcomes):
                 return None
+            await run.in_thread(lambda: conclude(index, run, outcomes, work.scores))
+            watched = await _watch(work, outcomes, judges)
             if run.metrics.rewards_on_defaults:
                 _refuse_silence(run.metrics)
         return await run.in_thread(lambda: work.write(judges.specs, lease, journal, watched))
     finally:
         await run.in_thread(opened.close)
+
+
+async def _watch(
+    work: "_InputWork", outcomes: OutcomeStore, judges: OpenJudges
+) -> WatchedRun | None:
+    run = work.run
+    if run.watch is None:
+        return None
+    try:
+        return await run.watch(work.task.places.scored, work.index, outcomes, judges, run)
+    except (GenrmError, StoppedError):
+        raise
+    except Exception as error:  # noqa: BLE001  (the state of a judge costs no run its outputs)
+        run.metrics.failed_figures["watch"] = bug_text(error)
+        return None
 
 
 def _refuse_silence(metrics: RunMetrics) -> None:
@@ -112,7 +111,8 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         without = replace(rewards, settings=replace(rewards.settings, components=()))
         index.plan = replace(index.plan, rewards=without)
         async with open_journal(task.places.scored, run) as journal:
-            await judge_input(index, task.uri, run, judges, journal)
+            outcomes = opened.enter_context(OutcomeStore())
+            await judge_input(index, task.uri, run, judges, journal, outcomes)
 
 
 @dataclass(frozen=True, slots=True)

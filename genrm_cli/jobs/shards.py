@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import LimitSettings
-from genrm_cli.settings.panel import graders_of, judges_of
 
 _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")  # "0/4"; a million shards at most
 
@@ -55,28 +54,20 @@ def check_shards(settings: Settings) -> None:
         raise UsageError(
             naming("$shard requires a journal; remove $use_journal.", use_journal=False)
         )
-    for config in (*judges_of(settings), *graders_of(settings)):
-        concurrency = config.limits.max_in_flight
-        if shard is not None and concurrency is not None and concurrency < shard.count:
-            raise UsageError(
-                SettingRef("concurrency", concurrency),
-                f" is shared by {shard.count} shards, and each needs at least one call in flight; "
-                "raise it, "
-                f"or use at most {concurrency} shards.",
-            )
 
 
 def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings:
     """Return the limits of one shard, so that all shards together stay within those of the run.
 
-    The concurrency `auto` stays: each shard adapts to the endpoints that the others use, too.
+    Each shard has at least one call in flight. The concurrency `auto` stays: each shard adapts to
+    the endpoints that the others use, too.
     """
     if shard is None:
         return limits
     concurrency = limits.max_in_flight
     return replace(
         limits,
-        concurrency="auto" if concurrency is None else str(shard.share(concurrency)),
+        concurrency="auto" if concurrency is None else str(max(1, shard.share(concurrency))),
         max_calls=None if limits.max_calls is None else shard.share(limits.max_calls),
         max_total_tokens=None
         if limits.max_total_tokens is None

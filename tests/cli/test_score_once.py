@@ -13,7 +13,6 @@ import pytest
 from genrm_process import COMMAND, make_rollouts
 
 from genrm_cli.storage.leases import Lease, Leases
-from genrm_cli.storage.outputs import CommitEntry, Outputs
 from genrm_cli.storage.store import Store
 
 NOW = ("--min-age", 0)
@@ -294,19 +293,6 @@ def test_the_state_folder_is_private(genrm, call, judge_server):
     folder = genrm.state_folder / "genrm"
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
-
-
-def entries_of(uris):
-    """Return the entries of outputs that have all been published."""
-    with Outputs(Store(), overwrite=True) as outputs:
-        entries = []
-        for uri in uris:
-            sink = outputs.open(uri)
-            sink.write(Path(uri).read_bytes())
-            sink.finish()
-            assert sink.mark is not None
-            entries.append(CommitEntry(Path(uri).name, sink.mark))
-    return entries
 
 
 def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call):

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from hashlib import blake2b
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
@@ -271,7 +270,7 @@ def _task(
 
 
 def _hash_of_place(uri: str, real_folder: Callable[[str], str]) -> int:
-    if not is_remote(uri):
-        folder, name = os.path.split(uri)
-        uri = os.path.join(real_folder(folder), name)  # noqa: PTH118
-    return int.from_bytes(blake2b(uri.encode(), digest_size=8).digest())
+    if is_remote(uri):
+        return hash(uri)
+    folder, name = os.path.split(uri)
+    return hash((real_folder(folder), name))
