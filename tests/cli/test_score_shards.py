@@ -233,7 +233,6 @@ def test_what_contradicts_shards_is_refused(call, genrm, judge_server):
         (("--shard", "1"), "is not a shard"),
         (("--shard", "0/2", "--conclude"), "run all shards first"),
         (("--shard", "0/2", "--no-journal"), "remove --no-journal"),
-        (("--shard", "0/8", "--concurrency", "4"), "use at most 4 shards"),
         (("--shard", "0/2", "-o", "-"), "set --journal to"),
     ]
     for options, said in cases:
