@@ -27,10 +27,9 @@ from genrm_cli.settings.file_settings import TrackingSettings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.location import is_stream, stem_of
 
-_NAMES = re.compile(
-    r"[\w ./-]+"
-)  # what every tracker accepts: a regular expression that masks texts may be another
-_MOST_WAITING = 1_000  # steps
+# What every tracker accepts: a regular expression that masks texts may be another name.
+_NAMES = re.compile(r"[\w ./-]+")
+_PARAMS = ("goal", "strategy", "ring_k", "estimator", "repeats")
 _SAMPLES = "verdict_samples"  # name of the table; "verdicts" is a number
 
 
@@ -119,48 +118,24 @@ def _open_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> tuple[Log, Cl
     return log, mlflow.end_run
 
 
-def _open_tensorboard(summary: Any, folder: str, run: TrackedRun) -> tuple[Log, Close]:
+def _open_tensorboard(tensorboard: Any, folder: str, run: TrackedRun) -> tuple[Log, Close]:
+    # The writer of `tensorboard.summary` takes no texts.
+    scalar_pb = importlib.import_module("tensorboard.plugins.scalar.summary_v2").scalar_pb
+    text_pb = importlib.import_module("tensorboard.plugins.text.summary_v2").text_pb
+    events = importlib.import_module("tensorboard.compat.proto.event_pb2")
     # TensorBoard treats each folder as one run.
     place = f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
-    writer = summary.Writer(place)
-    texts = _TensorBoardTexts(place)
+    writer = tensorboard.EventFileWriter(place)
 
     def log(each: TrackedRun) -> None:
-        for name, value in each.scalars.items():
-            writer.add_scalar(name, value, step=each.step)
-        writer.flush()
+        summaries = [scalar_pb(name, value) for name, value in each.scalars.items()]
         if each.samples:
-            texts.add(_SAMPLES, _markdown_table(each), each.step)
+            summaries.append(text_pb(_SAMPLES, _markdown_table(each)))
+        for summary in summaries:
+            writer.add_event(events.Event(wall_time=time.time(), step=each.step, summary=summary))
+        writer.flush()
 
-    def close() -> None:
-        writer.close()
-        texts.close()
-
-    return log, close
-
-
-class _TensorBoardTexts:
-    """Writes texts next to the numbers of a run: the writer of `tensorboard.summary` takes none."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._writer: Any = None
-
-    def add(self, name: str, text: str, step: int) -> None:
-        """Add a text in Markdown."""
-        events = importlib.import_module("tensorboard.compat.proto.event_pb2")
-        plugin = importlib.import_module("tensorboard.plugins.text.summary_v2")
-        if self._writer is None:
-            files = importlib.import_module("tensorboard.summary.writer.event_file_writer")
-            self._writer = files.EventFileWriter(self._folder, filename_suffix=".texts")
-        summary = plugin.text_pb(name, text)
-        self._writer.add_event(events.Event(wall_time=time.time(), step=step, summary=summary))
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the file, if there is one."""
-        if self._writer is not None:
-            self._writer.close()
+    return log, writer.close
 
 
 def _markdown_table(run: TrackedRun) -> str:
@@ -178,7 +153,7 @@ def _cell_of(value: object) -> str:
 _TRACKERS = {
     "wandb": ("wandb", _open_wandb),
     "mlflow": ("mlflow", _open_mlflow),
-    "tensorboard": ("tensorboard.summary", _open_tensorboard),
+    "tensorboard": ("tensorboard.summary.writer.event_file_writer", _open_tensorboard),
 }
 
 
@@ -225,15 +200,11 @@ def tracked_run(
         more: further numbers, or objects of numbers, by name.
         samples: some of its verdicts, as rows of a table.
     """
-    judge = record.judge
     limits = settings.limits
     params = {
-        "judge": judge.name,
-        "profile": judge.profile,
-        **{
-            name: getattr(record, name)
-            for name in ("goal", "strategy", "ring_k", "estimator", "repeats")
-        },
+        "judge": record.judge.name,
+        "profile": record.judge.profile,
+        **{name: getattr(record, name) for name in _PARAMS},
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }
@@ -263,7 +234,7 @@ class RunLog:
         """Start the thread, if there is any tracker."""
         self._trackers = trackers
         self._on_event = on_event
-        self._waiting: queue.Queue[TrackedRun | None] = queue.Queue(_MOST_WAITING)
+        self._waiting: queue.SimpleQueue[TrackedRun | None] = queue.SimpleQueue()
         self._failed: set[str] = set()
         self._thread = threading.Thread(target=self._work, daemon=True)
         if trackers:
@@ -271,21 +242,18 @@ class RunLog:
 
     def log(self, run: TrackedRun) -> None:
         """Log a step, or the only numbers of a run, soon."""
-        try:
-            if self._trackers:
-                self._waiting.put_nowait(run)
-        except queue.Full:
-            self._report(f"{_MOST_WAITING:,} steps wait to be logged", *self._trackers)
+        if self._trackers:
+            self._waiting.put(run)
 
     def close(self, within_s: float | None = None) -> None:
         """End the run once all steps are logged; give up after a while."""
         if not self._trackers:
             return
-        with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait(None)
+        self._waiting.put(None)
         self._thread.join(within_s)
         if self._thread.is_alive():
-            self._report(f"it did not end within {within_s:g} s", *self._trackers)
+            for name in self._trackers:
+                self._report(name, f"it did not end within {within_s:g} s")
 
     def _work(self) -> None:
         opened: dict[str, tuple[Log, Close]] = {}
@@ -305,9 +273,9 @@ class RunLog:
             with contextlib.redirect_stdout(sys.stderr):  # they print links to the run
                 yield
         except Exception as error:  # noqa: BLE001  each client raises errors of its own
-            self._report(f"{type(error).__name__}: {error}", name)
+            self._report(name, f"{type(error).__name__}: {error}")
 
-    def _report(self, detail: str, *names: str) -> None:
-        for name in {*names} - self._failed:
+    def _report(self, name: str, detail: str) -> None:
+        if name not in self._failed:
             self._failed.add(name)
             self._on_event(TrackerFailedEvent(name, detail))
