@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.json_types import JsonObject
+from genrm_cli.rollouts.reading.values import list_or_empty
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.views import SharedView
 
@@ -47,18 +48,19 @@ def refuse_as_gym(record: JsonObject) -> None:
     is_row = "responses_create_params" in record
     for name in _INDICES if is_row else ():
         if not _is_integer(record.get(name)):
-            raise UnreadableRecordError(
-                f"{name} is not an integer, which NeMo Gym refuses (HTTP 422)"
-            )
-    optional = ("principle", "prompt_id") if is_row else ("principle",)
-    given = {name: "" if record.get(name) is None else record[name] for name in optional}
-    history = record.get("conversation_history", [])
-    for index, message in enumerate(history if isinstance(history, list) else ()):
+            raise _refused(f"{name} is not an integer")
+    texts = {name: record.get(name) for name in ("principle", "prompt_id")[: 1 + is_row]}
+    texts = {name: text for name, text in texts.items() if text is not None}
+    for index, message in enumerate(list_or_empty(record.get("conversation_history"))):
         fields = message.items() if isinstance(message, dict) else ()
-        given |= {f"conversation_history[{index}].{name}": value for name, value in fields}
-    for name, value in given.items():
+        texts |= {f"conversation_history[{index}].{name}": value for name, value in fields}
+    for name, value in texts.items():
         if not isinstance(value, str):
-            raise UnreadableRecordError(f"{name} is no text, which NeMo Gym refuses (HTTP 422)")
+            raise _refused(f"{name} is no text")
+
+
+def _refused(told: str) -> UnreadableRecordError:
+    return UnreadableRecordError(f"{told}, which NeMo Gym refuses (HTTP 422)")
 
 
 def refuse_unanswered(row: JsonObject) -> None:
@@ -67,9 +69,7 @@ def refuse_unanswered(row: JsonObject) -> None:
     """
     response = row.get("response")
     if not isinstance(response, dict) or not isinstance(response.get("output"), list):
-        raise UnreadableRecordError(
-            "response has no list output, which NeMo Gym refuses (HTTP 422)"
-        )
+        raise _refused("response has no list output")
 
 
 def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
@@ -95,8 +95,7 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
     within an output message, which has an id."""
     if isinstance(given, str):
         return tuple(Turn("user", "") for _ in given)
-    items = given if isinstance(given, list) else []
-    return tuple(_turn_of_item(item) for item in items if isinstance(item, dict))
+    return tuple(_turn_of_item(item) for item in list_or_empty(given) if isinstance(item, dict))
 
 
 def digest_of_gym_input(record: JsonObject) -> int | None:
@@ -112,10 +111,9 @@ def digest_of_gym_input(record: JsonObject) -> int | None:
 
 def gym_history(history: object) -> tuple[Turn, ...]:
     """Return the conversation of a compare request: a message without a role is the user's."""
-    messages = history if isinstance(history, list) else []
     return tuple(
         Turn(str(message.get("role", "user")), str(message.get("content", "")))
-        for message in messages
+        for message in list_or_empty(history)
         if isinstance(message, dict)
     )
 
@@ -129,16 +127,14 @@ def gym_response_text(response: object) -> str:
 def gym_texts(response: object) -> tuple[str, str]:
     """Return reasoning and text of a response as NeMo Gym measures their lengths."""
     output = response.get("output") if isinstance(response, dict) else None
-    items = [item for item in output if isinstance(item, dict)] if isinstance(output, list) else []
-    reasoning = [
-        _parts(item.get("summary"), None) for item in items if item.get("type") == "reasoning"
-    ]
-    texts = [
-        _parts(item.get("content"), "output_text")
-        for item in items
-        if item.get("type") == "message"
-    ]
-    return "".join(reasoning), "".join(texts)
+    reasoning = text = ""
+    for item in list_or_empty(output):
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == "reasoning":
+            reasoning += _parts(item.get("summary"), None)
+        elif kind == "message":
+            text += _parts(item.get("content"), "output_text")
+    return reasoning, text
 
 
 def gym_texts_of_record(record: JsonObject) -> tuple[str, str]:
@@ -179,7 +175,7 @@ def _is_integer(value: object) -> bool:
 def _parts(parts: object, kind: str | None) -> str:
     return "".join(
         part["text"]
-        for part in (parts if isinstance(parts, list) else ())
+        for part in list_or_empty(parts)
         if isinstance(part, dict)
         and isinstance(part.get("text"), str)
         and kind in (None, part.get("type"))

@@ -198,13 +198,22 @@ def turns_of_items(items: Iterable[Item]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     calling = False  # whether a call belongs to the turn before it
     for item in items:
-        if isinstance(item, ToolCall) and calling:
-            turns[-1] = Turn(
-                "assistant", join_texts([turns[-1].text, call_text(item.name, item.arguments)])
-            )
-        elif not isinstance(item, Reasoning):
-            turns.append(_turn_of_item(item))
-            calling = isinstance(item, Text | Refusal | ToolCall)
+        match item:
+            case Reasoning():
+                continue
+            case Turn():
+                turns.append(item)
+            case ToolResult():
+                turns.append(Turn("tool", item.text))
+            case Media():
+                turns.append(Turn("assistant", f"[{item.kind}]"))
+            case ToolCall():
+                before = [turns.pop().text] if calling else []
+                called = call_text(item.name, item.arguments)
+                turns.append(Turn("assistant", join_texts([*before, called])))
+            case _:
+                turns.append(Turn("assistant", item.text))
+        calling = isinstance(item, Text | Refusal | ToolCall)
     return tuple(turns)
 
 
@@ -223,20 +232,6 @@ def split_opening(items: tuple[Item, ...]) -> tuple[tuple[Turn, ...], tuple[Item
     rest = tuple(dropwhile(lambda item: isinstance(item, Turn), items))
     opening = items[: len(items) - len(rest)]
     return tuple(turn for turn in opening if isinstance(turn, Turn)), rest
-
-
-def _turn_of_item(item: Item) -> Turn:
-    match item:
-        case Turn():
-            return item
-        case ToolResult():
-            return Turn("tool", item.text)
-        case ToolCall():
-            return Turn("assistant", call_text(item.name, item.arguments))
-        case Media():
-            return Turn("assistant", f"[{item.kind}]")
-        case _:
-            return Turn("assistant", item.text)
 
 
 class UnreadableRecordError(BadInputLineError):

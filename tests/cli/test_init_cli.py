@@ -93,5 +93,5 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     assert 'prompt_field = "prompt,background"\n' in text
     assert 'ignore_fields = "zot"\n' in text
     reading = genrm.run("validate", "unsure.jsonl").ended(0)
-    assert b"prompt: prompt, background; response: completion" in reading.out
+    assert b"prompt: prompt; context: background; response: completion" in reading.out
     assert "cannot be read yet" in genrm.run(*command).err

@@ -8,11 +8,9 @@ from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.settings.file_settings import InputSettings
 
 SOURCE = """
-from genrm_cli.rollouts.formats import Fields, having, line_format
-NOTES = line_format(
-    "{name}", Fields(prompt=("prompt",), response=("note",)), recognise=having("prompt", "note"), example={{}}
-)
-"""  # noqa: E501
+from genrm_cli.rollouts.formats import named_fields
+NOTES = named_fields("note", "prompt", name="{name}", example={{}})
+"""
 NOTE = {
     "prompt": "Why?",
     "completion": "So.",

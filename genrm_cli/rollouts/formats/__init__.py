@@ -1,17 +1,17 @@
 """The formats, and the recognition of a record's format.
 
-    >>> from genrm_cli.rollouts.formats import Fields, having, line_format
+    >>> from genrm_cli.rollouts.formats import named_fields
 
-    >>> TICKETS = line_format(
-    ...     "tickets",
-    ...     Fields(prompt=("question",), response=("reply",), metadata=("ticket",)),
-    ...     recognise=having("ticket", "question", "reply"),
-    ...     task="ticket",  # the replies to one ticket are a group
+    >>> TICKETS = named_fields(
+    ...     "reply",
+    ...     "question",
+    ...     "ticket",  # the replies to one ticket are a group
+    ...     name="tickets",
     ...     example={"ticket": 7, "question": "How do I reset it?", "reply": "Hold the button."},
     ... )
     >>> record = {"ticket": 8, "question": "Is it on?", "reply": "Press it."}
     >>> [(rollout.task, rollout.answer) for rollout in TICKETS.read(record)]
-    [('task:8', 'Press it.')]
+    [('ticket:8', 'Press it.')]
 
 An installed package registers such an object as an entry point of the group `genrm.formats`. One
 with lines of another shape is a `Format`, with functions that read a line and write its scores."""
@@ -23,7 +23,7 @@ from genrm_cli.rollouts.formats import eval_samples, nemo_rl_logs
 from genrm_cli.rollouts.formats.episodes import agents, episode_lines, verifiers_traces
 from genrm_cli.rollouts.formats.format import Format, Score
 from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
-from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS, having, line_format
+from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS
 from genrm_cli.rollouts.formats.named_fields import named_fields
 from genrm_cli.rollouts.formats.nemo_gym_lines import NEMO_GYM_FORMATS
 from genrm_cli.rollouts.formats.unrecognised import describe_unrecognised, looks_like
@@ -90,8 +90,6 @@ __all__ = [
     "Fields",
     "Format",
     "Score",
-    "having",
-    "line_format",
     "named_fields",
     "open_fields_of",
     "recognise",

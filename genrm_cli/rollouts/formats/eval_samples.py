@@ -80,7 +80,7 @@ INSPECT = Format(
 
 def _texts_of_lm_eval(record: Record) -> list[Any]:
     responses = list_at(record, "resps")
-    if len(responses) > 1 or not isinstance(responses[0], list):
+    if len(responses) > 1 or not isinstance(responses[0], list) or not responses[0]:
         raise UnreadableRecordError(
             f"the document has {len(responses)} requests, expected one generation (generate_until)"
         )

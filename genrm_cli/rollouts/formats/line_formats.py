@@ -2,7 +2,7 @@
 that end in the response. They are recognised by what their fields are called and hold, whoever
 wrote them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
@@ -26,54 +26,13 @@ from genrm_cli.rollouts.reading.line_fields import (
     with_parts,
 )
 from genrm_cli.rollouts.reading.messages import role_of
-from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, integer, task_of
+from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, task_of
 from genrm_cli.rollouts.reading.values import is_messages, iter_texts, messages_in
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
-
-Recognise = Callable[[Record], bool]
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
 _FAILED = ("errored", "canceled", "expired")  # requests of an Anthropic batch
 _REFERENCES = frozenset(REFERENCES)
-
-
-def line_format(
-    name: str,
-    fields: Fields,
-    *,
-    recognise: Recognise,
-    example: Record,
-    task: str | None = None,
-    index: str | None = None,
-) -> Format:
-    """Return a format whose lines are one rollout each, with a prompt and a response.
-
-    Args:
-        recognise: whether a record looks like this format; see `having`.
-        task: field that names the task, `index` the rollout in it; by default those that many
-            formats share.
-    """
-
-    def read(record: Record) -> list[Rollout]:
-        found = fields.present_in(record)
-        if not found.prompt or not found.response:
-            expected = ", ".join((*fields.prompt, *fields.response))
-            raise UnreadableRecordError(f"fields are missing, expected {expected}")
-        known: Record = {}
-        if task is not None:
-            task_name = identifier(record.get(task))
-            known["task"] = None if task_name is None else f"task:{task_name}"
-        if index is not None:
-            known["index"] = integer(record.get(index))
-        asked = record[found.prompt[0]]
-        return [read_completion(record, asked, record[found.response[0]], **known)]
-
-    return Format(name, recognise, read, fields=fields, example=example)
-
-
-def having(*names: str) -> Recognise:
-    """Return a check that a record has all of these fields."""
-    return lambda record: record.keys() >= {*names}
 
 
 # A prompt and a response

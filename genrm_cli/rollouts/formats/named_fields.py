@@ -35,31 +35,37 @@ _SHOWN_KEYS = 8
 
 
 def named_fields(
-    response_field: str, prompt_field: str | None = None, id_field: str | None = None
+    response_field: str,
+    prompt_field: str | None = None,
+    id_field: str | None = None,
+    *,
+    name: str = "named_fields",
+    example: Record | None = None,
 ) -> Format:
     """Return a format that reads the named fields, given as dotted paths.
 
     The response is a text, messages or an object; messages that begin with another turn than the
     policy's hold the prompt as well. A list of responses is a group. Several prompt fields,
-    separated by commas, are one prompt. Without an id, the prompt names the group."""
+    separated by commas, are one prompt. Without an id, the prompt names the group. An installed
+    format has a `name` and an `example`; it reads the lines that have all of its fields."""
     prompts = () if prompt_field is None else tuple(map(str.strip, prompt_field.split(",")))
     names = () if id_field is None else (id_field,)
     fields = Fields(
         prompt=prompts[:1], context=prompts[1:], response=(response_field,), metadata=names
     )
+    taken = {path.partition(".")[0] for path in fields.names()}
 
     def fields_in(record: Record) -> Fields:
         """Return the named fields, and the parts of the prompt that the record has beside them."""
         if not prompts:
             return replace(resolve_line(record, response_field), metadata=names)
-        taken = {path.partition(".")[0] for path in fields.names()}
         return parts_of({key: record[key] for key in record.keys() - taken}, fields)
 
     def read(record: Record) -> list[Rollout]:
         responses, *_ = (_value_at(record, path) for path in (response_field, *prompts))
         found = fields_in(record)
-        name = None if id_field is None else identifier(_value_at(record, id_field))
-        known: dict[str, Any] = {} if name is None else {"task": f"{id_field}:{name}"}
+        task = None if id_field is None else identifier(_value_at(record, id_field))
+        known: dict[str, Any] = {} if task is None else {"task": f"{id_field}:{task}"}
         asked = prompt_of(record, found)
         if splits_conversation(asked, responses):
             # A conversation is the prompt that precedes its last answer, too.
@@ -76,11 +82,12 @@ def named_fields(
         return responses if _is_list(responses) else []
 
     return Format(
-        "named_fields",
-        lambda record: True,
+        name,
+        lambda record: record.keys() >= taken,
         read,
         rows,
         fields=fields,
+        example=example or {},
         resolve=fields_in,
         owns_line=bool(prompts),
     )

@@ -90,15 +90,15 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
             with suppress(ValueError, RecursionError):
                 value = json.loads(value)
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            return tuple(json.dumps(_nested(each), ensure_ascii=False) for each in value)
+            return tuple(map(_text_of_tool, value))
     return ()
 
 
-def _nested(tool: JsonObject) -> JsonObject:
-    if tool.get("type", "function") != "function" or isinstance(tool.get("function"), dict):
-        return tool
-    function = {name: value for name, value in tool.items() if name != "type"}
-    return {"type": "function", "function": function}
+def _text_of_tool(tool: JsonObject) -> str:
+    if tool.get("type", "function") == "function" and not isinstance(tool.get("function"), dict):
+        function = {name: value for name, value in tool.items() if name != "type"}
+        tool = {"type": "function", "function": function}
+    return json.dumps(tool, ensure_ascii=False)
 
 
 def excluded_of(record: JsonObject) -> str | None:
