@@ -11,7 +11,7 @@ import textwrap
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,8 +19,6 @@ from datetime import timedelta
 import typer
 from rich.console import Console
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from genrm_cli.errors import GenrmError, Message, SettingRef, counted, naming
@@ -137,41 +135,21 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
     done = threading.Event()
     live = stderr_console.is_terminal and not quiet
 
+    def text_now() -> Text:
+        elapsed_s = time.monotonic() - started_s
+        return Text(progress_text(progress.now(), progress.pace, elapsed_s))
+
     def report_regularly() -> None:
         while not done.wait(LINE_EVERY_S):
-            elapsed_s = time.monotonic() - started_s
-            now = progress.now()
             if not live and not quiet:
-                say(progress_text(now, progress.pace, elapsed_s))
-            on_event(progress_event(now, progress.pace, elapsed_s))
-
-    def live_lines() -> Table:
-        now = progress.now()
-        lines = Table.grid()
-        lines.add_row(
-            ProgressBar(
-                now.comparisons_planned or None,
-                now.finished,
-                width=40,
-                pulse=not now.comparisons_planned,
-            )
-        )
-        lines.add_row(Text(progress_text(now, progress.pace, time.monotonic() - started_s)))
-        return lines
+                say(text_now().plain)
+            on_event(ProgressEvent.of(progress, time.monotonic() - started_s))
 
     reporter = threading.Thread(target=report_regularly, daemon=True)
     reporter.start()
+    line = Live(console=stderr_console, transient=True, get_renderable=text_now)
     try:
-        with (
-            Live(
-                console=stderr_console,
-                refresh_per_second=4,
-                transient=True,
-                get_renderable=live_lines,
-            )
-            if live
-            else nullcontext()
-        ):
+        with line if live else nullcontext():
             yield
     finally:
         done.set()
@@ -180,7 +158,7 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent(Event):
-    """The progress of a run; the two latencies are None before the first reply."""
+    """The progress of a run."""
 
     elapsed_s: float
     groups: int
@@ -188,34 +166,29 @@ class ProgressEvent(Event):
     planned: int
     verdicts: int
     journal_hits: int
-    failures: Mapping[str, int]
+    failures: int
     calls: int
     retries: int
-    in_flight: int
-    limit: int
     tokens: int
-    median_s: float | None
-    p99_s: float | None
+    in_flight: int
 
-
-def progress_event(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> ProgressEvent:
-    """Return the progress of a run for a log."""
-    return ProgressEvent(
-        elapsed_s=round(elapsed_s, 1),
-        groups=now.groups,
-        groups_done=now.groups_done,
-        planned=now.comparisons_planned,
-        verdicts=now.verdicts,
-        journal_hits=now.journal_hits,
-        failures=dict(now.failures_by_kind),
-        calls=now.calls,
-        retries=now.retries,
-        in_flight=pace.in_flight if pace else 0,
-        limit=pace.limit if pace else 0,
-        tokens=now.tokens,
-        median_s=pace.latencies.quantile_s(0.5) if pace else None,
-        p99_s=pace.latencies.quantile_s(0.99) if pace else None,
-    )
+    @classmethod
+    def of(cls, progress: RunProgress, elapsed_s: float) -> "ProgressEvent":
+        """Return the progress so far."""
+        now = progress.now()
+        return cls(
+            elapsed_s=round(elapsed_s, 1),
+            groups=now.groups,
+            groups_done=now.groups_done,
+            planned=now.comparisons_planned,
+            verdicts=now.verdicts,
+            journal_hits=now.journal_hits,
+            failures=now.failures,
+            calls=now.calls,
+            retries=now.retries,
+            tokens=now.tokens,
+            in_flight=progress.pace.in_flight if progress.pace else 0,
+        )
 
 
 def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
@@ -225,40 +198,34 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
             f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, "
             f"{now.rejected_lines:,} rejects"
         )
-
-    def per_s(count: float) -> float:
-        return count / elapsed_s if elapsed_s > 0 else 0.0
-
-    asked = now.finished - now.journal_hits
-    rate = per_s(asked)
-    left = (
-        f"{timedelta(seconds=int((now.comparisons_planned - now.finished) / rate))} left"
-        if rate
-        else "starting"
-    )
     parts = [
         f"comparisons {now.finished:,}/{now.comparisons_planned:,}",
         f"groups {now.groups_done:,}/{now.groups:,}",
     ]
-    if pace is not None:
+    if pace is not None and elapsed_s > 0:
         parts += [
             f"{pace.in_flight:,}/{pace.limit:,} in flight",
-            f"{per_s(now.calls):.1f} calls/s",
-            f"{per_s(now.tokens):,.0f} tokens/s",
+            f"{now.calls / elapsed_s:.1f} calls/s",
+            f"{now.tokens / elapsed_s:,.0f} tokens/s",
         ]
-        median_s, p99_s = (pace.latencies.quantile_s(share) for share in (0.5, 0.99))
-        if median_s is not None and p99_s is not None:
-            parts.append(f"median {median_s:.1f} s, p99 {p99_s:.1f} s")
+        median_s = pace.latencies.quantile_s(0.5)
+        if median_s is not None:
+            parts.append(f"median {median_s:.1f} s")
         if now.journal_hits:
             parts.append(f"{now.journal_hits:,} reused")
         if now.retries:
             parts.append(f"{now.retries:,} retries")
     if now.failures:
-        kinds = ", ".join(
-            f"{count:,} {kind}" for kind, count in Counter(now.failures_by_kind).most_common(3)
-        )
+        most = Counter(now.failures_by_kind).most_common(3)
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in most)
         parts.append(f"{now.failures:,} failures ({kinds})")
-    return ", ".join([*parts, left])
+    asked = now.finished - now.journal_hits
+    if asked and elapsed_s > 0:
+        left_s = (now.comparisons_planned - now.finished) * elapsed_s / asked
+        parts.append(f"{timedelta(seconds=int(left_s))} left")
+    else:
+        parts.append("starting")
+    return ", ".join(parts)
 
 
 def stdout_console() -> Console:
