@@ -36,6 +36,8 @@ def judged_pair(
     category: str | None = None,
     chosen: int = 10,
     rejected: int = 5,
+    name: str = "",
+    places: tuple[int, int] = (0, 0),
 ) -> PairRecord:
     """Make a pair from its results in both orders; the first took 2 s, the second 4 s."""
     first_order, second_order = (
@@ -53,10 +55,12 @@ def judged_pair(
         for result, latency_s in ((first, 2.0), (second, 4.0))
     )
     return PairRecord(
-        id=item,
+        id=name or item,
         item=item,
         line=1,
         category=category,
+        chosen_index=places[0],
+        rejected_index=places[1],
         chosen_chars=chosen,
         rejected_chars=rejected,
         chosen_first=first_order,

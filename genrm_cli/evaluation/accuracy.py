@@ -62,6 +62,8 @@ class PairRecord:
     Attributes:
         item: identifies the line that the pair comes from; pairs of one line are not independent of
             each other.
+        chosen_index: position of the chosen response among those of its line, from 0; likewise
+            `rejected_index`.
         chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
     """
 
@@ -69,6 +71,8 @@ class PairRecord:
     item: str
     line: int
     category: str | None
+    chosen_index: int
+    rejected_index: int
     chosen_chars: int
     rejected_chars: int
     chosen_first: OrderRecord
@@ -261,7 +265,13 @@ def evaluate_by_category(
 def share_of(
     outcomes: Iterable[PairRecord], value_of: Callable[[PairRecord], float | None]
 ) -> PairShare:
-    """Average over the pairs that have a value from 0 to 1.
+    """Average over the pairs that have a value from 0 to 1; see `share_of_items`."""
+    valued = ((outcome.item, value_of(outcome)) for outcome in outcomes)
+    return share_of_items((item, value) for item, value in valued if value is not None)
+
+
+def share_of_items(values: Iterable[tuple[str, float]]) -> PairShare:
+    """Average values from 0 to 1, each with the item that it belongs to.
 
     The interval is Wilson's, for as many independent pairs of right or wrong as would vary like
     these: averages of two orders vary less, and pairs of one line may depend on each other.
@@ -272,11 +282,9 @@ def share_of(
     squared weights."""
     totals: dict[str, float] = {}
     sizes: Counter[str] = Counter()
-    for outcome in outcomes:
-        value = value_of(outcome)
-        if value is not None:
-            totals[outcome.item] = totals.get(outcome.item, 0.0) + value
-            sizes[outcome.item] += 1
+    for item, value in values:
+        totals[item] = totals.get(item, 0.0) + value
+        sizes[item] += 1
     pairs = sizes.total()
     items = len(sizes)
     if not items:

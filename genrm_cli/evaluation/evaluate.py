@@ -8,6 +8,7 @@ from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
+from genrm_cli.evaluation.benchmarks import BenchmarkScores, benchmark_scores
 from genrm_cli.evaluation.pair_records import joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
 from genrm_cli.groups.check import check_settings, refuse_defaults
@@ -51,6 +52,7 @@ class EvalResult:
         partial: whether a limit left judgements unasked.
         rejects: the first rejected lines; `rejected_lines` counts all.
         figures: quality over all pairs; of a panel, that of its joint verdicts.
+        benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
         by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
         redactions: matches masked in the texts sent, by kind.
     """
@@ -66,6 +68,7 @@ class EvalResult:
     rejects: tuple[RejectRecord, ...]
     figures: JudgeQuality
     by_category: Mapping[str, JudgeQuality]
+    benchmarks: BenchmarkScores | None
     by_judge: Mapping[str, JudgeQuality]
     panel: PanelQuality | None
     redactions: Mapping[str, int]
@@ -223,6 +226,7 @@ def _result_of(
         rejects=tuple(pairs.rejects),
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),
+        benchmarks=benchmark_scores(outcomes, is_graded=_is_graded(plan)),
         by_judge={
             judge.name: evaluate(records, *prices)
             for judge, records in zip(plan.judges, by_judge, strict=False)
@@ -238,6 +242,12 @@ def _result_of(
         versions=versions_record(),
         pairs=outcomes,
     )
+
+
+def _is_graded(plan: GroupPlan) -> bool:
+    """Return whether one judge grades single responses, so that its scores are comparable."""
+    grading = plan.judges[0].grading
+    return len(plan.judges) == 1 and grading is not None and not grading.whole_group
 
 
 def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:

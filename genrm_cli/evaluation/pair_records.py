@@ -56,6 +56,8 @@ def _record_of(case: Case, outcomes: Sequence[Outcome]) -> PairRecord:
         item=case.pair.item,
         line=case.line,
         category=case.pair.category,
+        chosen_index=case.pair.places[0],
+        rejected_index=case.pair.places[1],
         chosen_chars=case.chosen_chars,
         rejected_chars=case.rejected_chars,
         chosen_first=orders[0],

@@ -325,3 +325,21 @@ def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
     assert {"science", "code", "chat", "safety", "arithmetic", "geography", "dialogue", ""} == set(
         result["by_category"]
     )
+
+
+def test_best_of_four_counts_prompts(tmp_path: Path) -> None:
+    """A line with one better answer and three others is one choice among four; the judge of length
+    finds the longest.
+    """
+    others = ["a word", "two more words", "a few more words still"]
+    lines = [
+        {"prompt": "Q?", "chosen": ["word " * 20], "rejected": others, "subset": "Focus"},
+        {"prompt": "R?", "chosen": ["word " * 3], "rejected": others, "subset": "Maths"},
+    ]
+    result = evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
+    found = result["benchmarks"]
+    assert result["figures"]["pairs"] == 6
+    assert found["best_of"]["pairs"] == 2
+    assert found["best_of_chance"] == 0.25
+    assert found["is_graded"] is False
+    assert set(found["best_of_by_category"]) == {"Focus", "Maths"}

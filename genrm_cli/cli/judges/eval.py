@@ -18,6 +18,7 @@ from genrm_cli.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from genrm_cli.evaluation.accuracy import Difference, JudgeQuality, PairShare
+    from genrm_cli.evaluation.benchmarks import BenchmarkScores
     from genrm_cli.evaluation.evaluate import EvalResult
     from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
 
@@ -98,6 +99,8 @@ def eval_(
         print_json(to_json(result))
     elif output != "-" and not settings.output.quiet:
         print_parts(_shares_table(result.figures), "", *_metric_lines(result.figures))
+        if result.benchmarks is not None:
+            print_parts("", *_benchmark_lines(result.benchmarks))
         if result.panel is not None:
             print_parts(
                 "", _categories_table(result.by_judge, "judge"), "", _panel_text(result.panel)
@@ -140,6 +143,35 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
             f"{figures.completion_tokens_per_judgement:,.0f} out, cost "
             f"{number_text(figures.cost_per_judgement, '.6f')}, {figures.latency_median_s:.2f} s "
             "(median)"
+        )
+    return lines
+
+
+def _benchmark_lines(scores: "BenchmarkScores") -> list[str]:
+    """Return the scores by the rules of benchmarks, as sentences."""
+    lines = []
+    by = "by its scores" if scores.is_graded else "by its pairs"
+    if scores.best_of.value is not None:
+        value, interval = _share_cells(scores.best_of)
+        prompts = counted(scores.best_of.pairs, "prompt")
+        lines.append(
+            f"RewardBench 2, {by}: {value} ({interval}) of {prompts}; chance is "
+            f"{percent_text(scores.best_of_chance)}; mean over categories "
+            f"{percent_text(scores.best_of_mean)}"
+        )
+    if scores.ties is not None:
+        lines.append(f"RewardBench 2, Ties: {scores.ties:.3f} of 1.01")
+    if scores.styles is not None:
+        styles = scores.styles
+        lines.append(
+            f"RM-Bench: hard {percent_text(styles.hard)}, normal {percent_text(styles.normal)}, "
+            f"easy {percent_text(styles.easy)}; mean {percent_text(styles.mean)}"
+        )
+    if scores.best_of_k is not None:
+        curve = scores.best_of_k
+        lines.append(
+            f"PPE best-of-k: {percent_text(curve[0])} at k = 1, at most "
+            f"{percent_text(max(curve))}, {percent_text(curve[-1])} at k = {len(curve)}"
         )
     return lines
 

@@ -34,6 +34,7 @@ class LabelledPair:
         id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3`
             gives the styles of chosen and rejected, from 1, if the line has several.
         category: category in the line; None if it has none.
+        places: positions of both answers among the better and the other ones of the line, from 0.
         rollouts: the better answer and the other one, both without reasoning.
     """
 
@@ -41,6 +42,7 @@ class LabelledPair:
     item: str
     id: str
     category: str | None
+    places: tuple[int, int]
     rollouts: tuple[Rollout, ...]
 
 
@@ -103,7 +105,8 @@ def _pairs_of(
             rollouts = tuple(
                 Rollout(conversation, (Text(answer),), principle) for answer in (better, worse)
             )
-            pairs.append(LabelledPair(key, item, name + style, category, rollouts))
+            places = (i - 1, j - 1)
+            pairs.append(LabelledPair(key, item, name + style, category, places, rollouts))
     return pairs
 
 

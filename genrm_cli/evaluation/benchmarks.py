@@ -1,0 +1,170 @@
+"""Scores of a judge on labelled lines by the rules of the benchmarks that they come from.
+
+A line with one better response and several others is best-of-N (RewardBench 2); lists of equal
+length are styles (RM-Bench); lists of unequal length are right and wrong responses (PPE). Where a
+judge grades single responses, its scores decide, as in the benchmarks; where it compares pairs, its
+verdicts do, by a rule of ours. JudgeBench's rule needs no more than a pair: see `accuracy`."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from genrm_cli.evaluation.accuracy import PairRecord, PairShare, share_of_items
+from genrm_cli.evaluation.benchmark_rules import (
+    StyleAccuracy,
+    TiesPrompt,
+    best_of,
+    best_of_k_curve,
+    best_of_pairs,
+    style_accuracy,
+    ties_score,
+)
+
+# Ids of the Ties subset of RewardBench 2, whose prompts come in twos.
+_TIES_ID = re.compile(r"(ref|tied):(\d+)")
+_EVEN = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkScores:
+    """Scores by benchmark; None where the file has no such lines, or the rule needs grades.
+
+    Attributes:
+        is_graded: whether the judge grades single responses, so that its scores decide.
+        best_of: mean credit of lines with one right response among several, RewardBench 2's rule.
+        best_of_chance: what a judge at random would get.
+        best_of_by_category: the same by category.
+        best_of_mean: unweighted mean over categories, which RewardBench 2 reports.
+        ties: RewardBench 2's score of its Ties subset.
+        styles: RM-Bench's accuracies, the mean over categories.
+        best_of_k: PPE's curve, the expected correctness of the top-scored of k from k = 1 on.
+    """
+
+    is_graded: bool
+    best_of: PairShare
+    best_of_chance: float | None
+    best_of_by_category: Mapping[str, PairShare]
+    best_of_mean: float | None
+    ties: float | None
+    styles: StyleAccuracy | None
+    best_of_k: tuple[float, ...] | None
+
+
+class _Line:
+    """The pairs of one line, by the positions of both responses."""
+
+    def __init__(self, records: Sequence[PairRecord]) -> None:
+        self.pairs = {(each.chosen_index, each.rejected_index): each for each in records}
+        self.right = 1 + max(each.chosen_index for each in records)
+        self.wrong = 1 + max(each.rejected_index for each in records)
+        self.id = records[0].id
+        self.category = records[0].category or ""
+
+    def scores(self) -> tuple[list[float], list[float]] | None:
+        """Return the grades of right and wrong responses; None if one is missing."""
+        right = [self.pairs[i, 0].chosen_first.score_1 for i in range(self.right)]
+        wrong = [self.pairs[0, j].chosen_first.score_2 for j in range(self.wrong)]
+        known = [score for score in right if score is not None]
+        others = [score for score in wrong if score is not None]
+        is_whole = len(known) == self.right and len(others) == self.wrong
+        return (known, others) if is_whole else None
+
+    def credit(self, *, is_graded: bool) -> float:
+        """Return the credit for choosing the right response; that of chance without an answer."""
+        chance = 1 / (1 + self.wrong)
+        if is_graded:
+            scores = self.scores()
+            return chance if scores is None else best_of([*scores[0], *scores[1]])
+        results = [_result_of(self.pairs[0, j]) for j in range(self.wrong)]
+        known = [result for result in results if result is not None]
+        return best_of_pairs(known) if len(known) == self.wrong else chance
+
+    def wins(self) -> list[list[float]]:
+        """Return, for each right response, 1 for each wrong one that it beats; a tie is wrong."""
+        return [
+            [float((_result_of(self.pairs[i, j]) or 0.0) > _EVEN) for j in range(self.wrong)]
+            for i in range(self.right)
+        ]
+
+
+def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> BenchmarkScores | None:
+    """Score the lines with several pairs; None if all have one."""
+    by_item: dict[str, list[PairRecord]] = defaultdict(list)
+    for record in records:
+        by_item[record.item].append(record)
+    lines = [_Line(each) for each in by_item.values() if len(each) > 1]
+    if not lines:
+        return None
+    ties = [line for line in lines if _TIES_ID.match(line.id)]
+    others = [line for line in lines if not _TIES_ID.match(line.id)]
+    single = [line for line in others if line.right == 1]
+    styles = [line for line in others if line.right == line.wrong]
+    earned = [(line.category, line.credit(is_graded=is_graded)) for line in single]
+    by_category: dict[str, list[float]] = defaultdict(list)
+    for category, credit in earned:
+        by_category[category].append(credit)
+    return BenchmarkScores(
+        is_graded=is_graded,
+        best_of=_share(credit for _, credit in earned),
+        best_of_chance=fmean(1 / (1 + line.wrong) for line in single) if single else None,
+        best_of_by_category={name: _share(by_category[name]) for name in sorted(by_category)},
+        best_of_mean=fmean(map(fmean, by_category.values())) if single else None,
+        ties=_ties_of(ties) if is_graded else None,
+        styles=_styles_of(styles),
+        best_of_k=_curve_of([line for line in others if line not in styles]) if is_graded else None,
+    )
+
+
+def _share(earned: Iterable[float]) -> PairShare:
+    return share_of_items((str(number), credit) for number, credit in enumerate(earned))
+
+
+def _result_of(record: PairRecord) -> float | None:
+    """Return 1 if both orders together prefer the right response, 0 if the wrong one, else .5."""
+    earned = [order.credit for order in record.orders if order.credit is not None]
+    if not earned:
+        return None
+    mean = fmean(earned)
+    return _EVEN if mean == _EVEN else float(mean > _EVEN)
+
+
+def _styles_of(lines: Sequence[_Line]) -> StyleAccuracy | None:
+    """Return the mean over categories of the accuracies of lines with as many styles each."""
+    by_category: dict[str, list[list[list[float]]]] = defaultdict(list)
+    for line in lines:
+        by_category[line.category].append(line.wins())
+    found = [style_accuracy(each) for each in by_category.values()]
+    if not found:
+        return None
+    return StyleAccuracy(
+        hard=fmean(each.hard for each in found),
+        normal=fmean(each.normal for each in found),
+        easy=fmean(each.easy for each in found),
+    )
+
+
+def _ties_of(lines: Sequence[_Line]) -> float | None:
+    """Return the score of the Ties subset over the prompts of which both were graded."""
+    by_number: dict[str, dict[str, TiesPrompt]] = defaultdict(dict)
+    for line in lines:
+        found = _TIES_ID.match(line.id)
+        scores = line.scores()
+        if found is not None and scores is not None:
+            by_number[found[2]][found[1]] = TiesPrompt(*scores)
+    pairs = [(two["ref"], two["tied"]) for two in by_number.values() if len(two) == 2]
+    return ties_score(pairs) if pairs else None
+
+
+def _curve_of(lines: Sequence[_Line]) -> tuple[float, ...] | None:
+    """Return the mean curve of lines with as many responses each; None if they differ."""
+    graded = [scores for line in lines if (scores := line.scores()) is not None]
+    curves = [
+        best_of_k_curve([*right, *wrong], [1.0] * len(right) + [0.0] * len(wrong))
+        for right, wrong in graded
+    ]
+    if not curves or len({len(curve) for curve in curves}) > 1:
+        return None
+    return tuple(math.fsum(column) / len(curves) for column in zip(*curves, strict=True))
