@@ -53,7 +53,7 @@ class BenchmarkScores:
     best_of_k: tuple[float, ...] | None
 
 
-class _Line:
+class _LabelledLine:
     """The pairs of one line, by the positions of both responses."""
 
     def __init__(self, records: Sequence[PairRecord]) -> None:
@@ -95,7 +95,7 @@ def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> Bench
     by_item: dict[str, list[PairRecord]] = defaultdict(list)
     for record in records:
         by_item[record.item].append(record)
-    lines = [_Line(each) for each in by_item.values() if len(each) > 1]
+    lines = [_LabelledLine(each) for each in by_item.values() if len(each) > 1]
     if not lines:
         return None
     ties = [line for line in lines if _TIES_ID.match(line.id)]
@@ -131,7 +131,7 @@ def _result_of(record: PairRecord) -> float | None:
     return _EVEN if mean == _EVEN else float(mean > _EVEN)
 
 
-def _styles_of(lines: Sequence[_Line]) -> StyleAccuracy | None:
+def _styles_of(lines: Sequence[_LabelledLine]) -> StyleAccuracy | None:
     """Return the mean over categories of the accuracies of lines with as many styles each."""
     by_category: dict[str, list[list[list[float]]]] = defaultdict(list)
     for line in lines:
@@ -146,7 +146,7 @@ def _styles_of(lines: Sequence[_Line]) -> StyleAccuracy | None:
     )
 
 
-def _ties_of(lines: Sequence[_Line]) -> float | None:
+def _ties_of(lines: Sequence[_LabelledLine]) -> float | None:
     """Return the score of the Ties subset over the prompts of which both were graded."""
     by_number: dict[str, dict[str, TiesPrompt]] = defaultdict(dict)
     for line in lines:
@@ -158,7 +158,7 @@ def _ties_of(lines: Sequence[_Line]) -> float | None:
     return ties_score(pairs) if pairs else None
 
 
-def _curve_of(lines: Sequence[_Line]) -> tuple[float, ...] | None:
+def _curve_of(lines: Sequence[_LabelledLine]) -> tuple[float, ...] | None:
     """Return the mean curve of lines with as many responses each; None if they differ."""
     graded = [scores for line in lines if (scores := line.scores()) is not None]
     curves = [
