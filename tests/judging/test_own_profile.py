@@ -140,7 +140,6 @@ def test_how_a_reply_is_read():
         (SCORES, '{"a": true, "b": 1}', FailureKind.NO_VERDICT),
         (SCORES, 'It says {"a": 1, "b": 10}. I say {"a": 10, "b": 1', FailureKind.NO_VERDICT),
         (SCORES, '{"c": "It says "} {"a": 1, "b": 10}", "a": 10, "b": 1}', FailureKind.NO_VERDICT),
-        (SCORES + 'direction = "lower"', '{"a": 10, "b": 1}', Verdict(1.0, 5.0, 6.0)),
     ]
     for text, answer, expected in cases:
         read = profile(text).parse_reply(Reply(answer, finish_reason="stop"), UNQUOTED)
@@ -195,36 +194,6 @@ def test_what_cannot_be_is_refused_on_load():
         ),
         ({"verdict": [{"form": "scores_json"}, {"pattern": "(?P<label>.)"}]}, "without other keys"),
         ({"verdict": {"form": "free"}}, "scores_json"),
-        (
-            {
-                "verdict": {
-                    "pattern": "(?P<label>.)",
-                    "labels": {"A": "tie"},
-                    "truncated": "no",
-                }
-            },
-            "drop_match",
-        ),
-        (
-            {
-                "verdict": {
-                    "pattern": "(?P<label>.)",
-                    "labels": {"A": "tie"},
-                    "label_form": "integer",
-                }
-            },
-            "not an integer",
-        ),
-        (
-            {
-                "verdict": {
-                    "json": {"label": "a"},
-                    "labels": {"A": "tie"},
-                    "truncated": "keep",
-                }
-            },
-            "truncated",
-        ),
     ]
     for table, named in cases:
         with pytest.raises(UsageError) as caught:

@@ -202,7 +202,7 @@ REPLIES = [
     ("j1", score_tags(7, 2) + "<score_A>8</score_A>", NO_VERDICT),
     ("think-rm", "<answer> -2\n</answer>", BETTER),
     ("think-rm", "<answer>3</answer> rather <answer>-3</answer>", AMBIGUOUS),
-    ("think-rm", "<answer>0</answer>", OUT_OF_RANGE),
+    ("think-rm", "<answer>0</answer>", NO_VERDICT),
     ("think-rm", "<answer>1.5</answer>", NO_VERDICT),
     ("think-rm", "<answer>-2 or -3</answer>", NO_VERDICT),
     ("think-rm", "<answer>-2</answer> <answer>", NO_VERDICT),

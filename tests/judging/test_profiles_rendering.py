@@ -93,14 +93,14 @@ DIGESTS = {
     "nemotron-boxed": "f76c3727f1c94a2a",
     "brrm": "14fa3c2255aa97e7",
     "json": "3f32ff32dbd891a2",
-    "arena-hard": "e4ad3c986c039d12",
-    "mt-bench": "0c11bfa111bc71e4",
-    "rm-r1": "086cf914c9c45b6b",
-    "j1": "3367b803125e9f36",
-    "think-rm": "2cf2a3a408e1b765",
+    "arena-hard": "654c7cad36bbde9a",
+    "mt-bench": "a45a5c972de6b35a",
+    "rm-r1": "00e0c62746344dc9",
+    "j1": "0f149fb4feaae7fd",
+    "think-rm": "2fe6af29b5b231ef",
     "prometheus-2": "8c46684000b6d0a0",
-    "judgelm": "31fed1a338e3abab",
-    "rubric-rm": "3c5ada6b63771bca",
+    "judgelm": "d5ff438712c04fb1",
+    "rubric-rm": "2d854618c82a517d",
 }
 
 

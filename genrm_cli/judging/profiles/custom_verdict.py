@@ -29,13 +29,7 @@ from genrm_cli.regex import compile_regex, escape
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
 
 _FIELDS = ("score_1", "score_2", "ranking")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,9}")
-_LABEL_FORMS = ("text", "no_spaces", "integer")
-_TRUNCATED = ("drop_match", "drop_line", "keep")
-_LABEL_KEYS = {"labels", "label_form"}
-_SCORE_KEYS = {"scale", "direction"}
-_PATTERN_KEYS = {"pattern", "truncated", "opening"}
-_KEYS = {"json"} | _PATTERN_KEYS | _LABEL_KEYS | _SCORE_KEYS
+_KEYS = {"json", "pattern", "opening", "labels", "scale"}
 
 Found = Mapping[str, str]
 """The text found for `score_1`, `score_2`, `ranking` or `label`."""
@@ -78,7 +72,7 @@ def _parse_reading(table: Fields, where: str) -> Reading:
             f"{where} needs either a pattern or a json table, or only form = 'scores_json'."
         )
     if "json" in table:
-        refuse_unknown(table, _KEYS - _PATTERN_KEYS, where)
+        refuse_unknown(table, _KEYS - {"pattern", "opening"}, where)
     find, fields = (
         _find_by_pattern(table, where) if "pattern" in table else _find_by_keys(table, where)
     )
@@ -124,19 +118,11 @@ def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
 
 def _find_by_pattern(verdict: Fields, where: str) -> tuple[Find, set[str]]:
     pattern = _compile(verdict["pattern"], where)
-    truncated = _choice(verdict, "truncated", _TRUNCATED, where)
 
     def find(answer: str, cut_off: bool) -> list[tuple[int, int, Found]]:
-        if cut_off and truncated == "drop_line":
-            answer = answer.rpartition("\n")[0]
         matches = list(pattern.finditer(answer))
         # A match at the cut may be incomplete: `B=1` may be the start of `B=10`.
-        if (
-            cut_off
-            and truncated == "drop_match"
-            and matches
-            and matches[-1].end() >= len(answer.rstrip())
-        ):
+        if cut_off and matches and matches[-1].end() >= len(answer.rstrip()):
             return []
         return [(match.start(), match.end(), _groups_of(match)) for match in matches]
 
@@ -199,13 +185,6 @@ def _compile(pattern: object, where: str) -> re.Pattern[str]:
         raise UsageError(f"{where}: {error}") from error
 
 
-def _choice(verdict: Fields, key: str, choices: tuple[str, ...], where: str) -> str:
-    value = verdict.get(key, choices[0])
-    if not isinstance(value, str) or value not in choices:
-        raise UsageError(f"{where}: {key} is {value!r}, expected one of {', '.join(choices)}.")
-    return value
-
-
 def _understand_label(verdict: Fields, where: str) -> Understand:
     labels = verdict.get("labels")
     if not isinstance(labels, Mapping) or not labels or not set(labels.values()) <= set(MEANINGS):
@@ -213,30 +192,22 @@ def _understand_label(verdict: Fields, where: str) -> Understand:
             f"{where}: labels must map each label to its meaning for the first response: "
             f"{', '.join(MEANINGS)}."
         )
-    verdicts = {str(label): MEANINGS[str(meaning)] for label, meaning in labels.items()}
-    form = _choice(verdict, "label_form", _LABEL_FORMS, where)
-    if form == "integer" and not all(_INTEGER.fullmatch(label) for label in verdicts):
-        raise UsageError(f"{where}: label_form is 'integer', but a label is not an integer.")
-    if form == "integer":
-        verdicts = {str(int(label)): said for label, said in verdicts.items()}
+    verdicts = {_plain(str(label)): MEANINGS[str(meaning)] for label, meaning in labels.items()}
 
     def understand(found: Found) -> Verdict | Failure:
-        label = found.get("label", "").strip()
-        kind = FailureKind.NO_VERDICT
-        plain: str | None = label
-        if form == "no_spaces":
-            plain = label.replace(" ", "")
-        elif form == "integer" and _INTEGER.fullmatch(label):
-            kind = FailureKind.OUT_OF_RANGE
-            plain = str(int(label))
-        elif form == "integer":
-            plain = None
-        verdict = verdicts.get(plain) if plain is not None else None
+        label = found.get("label", "")
+        verdict = verdicts.get(_plain(label))
         if verdict is None:
-            return make_failure(kind, f"{excerpt(label)} is not one of {', '.join(verdicts)}")
+            return make_failure(
+                FailureKind.NO_VERDICT, f"{excerpt(label)} is not one of {', '.join(verdicts)}"
+            )
         return verdict
 
     return understand
+
+
+def _plain(label: str) -> str:
+    return "".join(label.split())
 
 
 def _understand_scores(verdict: Fields, fields: set[str], where: str) -> Understand:
@@ -250,13 +221,10 @@ def _understand_scores(verdict: Fields, fields: set[str], where: str) -> Underst
     )
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise UsageError(f"{where}: scale must be the lowest and the highest score, as in [1, 10].")
-    direction = _choice(verdict, "direction", ("higher", "lower"), where)
-    return partial(_verdict_of_scores, ends[0], ends[1], direction == "lower")
+    return partial(_verdict_of_scores, ends[0], ends[1])
 
 
-def _verdict_of_scores(
-    low: float, high: float, lower_is_better: bool, found: Found
-) -> Verdict | Failure:
+def _verdict_of_scores(low: float, high: float, found: Found) -> Verdict | Failure:
     numbers = {field: parse_decimal(found[field]) for field in _FIELDS if field in found}
     first = numbers.get("score_1")
     second = numbers.get("score_2")
@@ -264,9 +232,6 @@ def _verdict_of_scores(
         return make_failure(
             FailureKind.NO_VERDICT, f"not numbers: {', '.join(map(excerpt, found.values()))}"
         )
-    if lower_is_better:
-        first = low + high - first
-        second = low + high - second
     verdict = verdict_of_scores(first, second, low, high)
     ranking = numbers.get("ranking")
     if ranking is None or isinstance(verdict, Failure):
