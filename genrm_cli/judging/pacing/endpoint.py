@@ -155,7 +155,7 @@ class Endpoint:
         if ending is Ending.ANSWERED:
             self.limit.on_answer(now_s, latency_s, self.in_flight)
         elif ending is Ending.TIMED_OUT:
-            self.limit.on_timeout(now_s, latency_s, self.in_flight)
+            self.limit.on_timeout(now_s)
         elif ending in (Ending.BUSY, Ending.OVERLOADED):
             if self.limit.on_refusal(now_s, self.in_flight):
                 # A finished call makes room for the next one; a token bucket refills in the same
