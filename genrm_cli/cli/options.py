@@ -2,7 +2,6 @@
 `--help-all`.
 """
 
-import functools
 import inspect
 import os
 import re
@@ -86,12 +85,12 @@ class Invocation:
     api_keys: Mapping[str, str] = field(repr=False)
 
 
-def with_settings(command: Callable[..., int]) -> Callable[..., None]:
-    """Add the options of a command for settings, which `commands.toml` lists.
+def with_settings(command: Callable[..., int | None]) -> Callable[..., None]:
+    """Make a command of a function, with options for the settings that `commands.toml` lists.
 
-    The command takes its own parameters and an `Invocation` as `invocation`, and returns its exit
-    code. A parameter whose type is a dataclass becomes one option for each of its fields, declared
-    as settings.
+    The function takes its own parameters and, if it has settings, an `Invocation` as `invocation`,
+    and may return an exit code. Its errors end the command with their code. A parameter whose type
+    is a dataclass becomes one option for each of its fields, declared as settings.
     """
     entry = read_commands()[command.__name__.rstrip("_")]
     settings = [
@@ -101,7 +100,8 @@ def with_settings(command: Callable[..., int]) -> Callable[..., None]:
     ]
     own = []
     groups: dict[str, Any] = {}
-    for parameter in inspect.signature(command).parameters.values():
+    parameters = inspect.signature(command).parameters
+    for parameter in parameters.values():
         if parameter.name == "invocation":
             continue
         if is_dataclass(parameter.annotation):
@@ -110,7 +110,7 @@ def with_settings(command: Callable[..., int]) -> Callable[..., None]:
             own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     def run(**given: Any) -> None:
-        del given["help_all"]
+        given.pop("help_all", None)
         if given.pop("offline", None):
             given["judge"] = given["judge"] or "lexical"
         flags = {each.name: given.pop(each.name) for each in settings}
@@ -119,11 +119,12 @@ def with_settings(command: Callable[..., int]) -> Callable[..., None]:
             file = SettingsFile()
             if entry.reads_file:
                 file = read_settings_file(config, Path.cwd())
-            invocation = _invoke(flags, file)
+            if "invocation" in parameters:
+                given["invocation"] = _invoke(flags, file)
             for name, type_ in groups.items():
                 given[name] = type_(**_values(settings_of(type_), given))
-            code = command(**given, invocation=invocation)
-        raise typer.Exit(code)
+            code = command(**given)
+        raise typer.Exit(code or 0)
 
     own += [_parameter(each) for type_ in groups.values() for each in settings_of(type_)]
     own += map(_parameter, settings)
@@ -131,7 +132,8 @@ def with_settings(command: Callable[..., int]) -> Callable[..., None]:
         own.append(_CONFIG)
     if any(each.name == "judge" for each in settings):
         own.append(_OFFLINE)
-    own.append(_HELP_ALL)
+    if settings:
+        own.append(_HELP_ALL)
     run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in own}
     run.__doc__ = command.__doc__
@@ -159,18 +161,6 @@ def _values(declared: Sequence[Setting], given: dict[str, Any]) -> dict[str, Val
         for each, text in texts.items()
         if text is not None
     }
-
-
-def exits(command: Callable[..., int | None]) -> Callable[..., None]:
-    """Make a command exit with the code that it returns, or that of its error."""
-
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        with ending():
-            code = command(*arguments, **options) or 0
-        raise typer.Exit(code)
-
-    return run
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from genrm_cli.cli.console import print_text, say_warning
-from genrm_cli.cli.options import argument, exits, option, switch
+from genrm_cli.cli.options import argument, option, switch, with_settings
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import InputError, SettingRef, UsageError, counted
@@ -25,7 +25,7 @@ _RESPONSES = (
 )
 
 
-@exits
+@with_settings
 def profiles(
     name: Annotated[
         str | None, argument("NAME", "Show this profile: a name, or your own TOML file.")
@@ -109,7 +109,7 @@ def _to_json(value: object) -> str:
     return json.dumps(value, default=dict)
 
 
-@exits
+@with_settings
 def journal(path: Annotated[str, argument("JOURNAL", "A *.journal.sqlite file.")]) -> None:
     """Print all answers, replies and failures in a journal as JSON lines.
 

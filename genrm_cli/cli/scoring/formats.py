@@ -6,7 +6,7 @@ from typing import Annotated
 
 from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
 from genrm_cli.cli.console import print_json
-from genrm_cli.cli.options import argument, exits
+from genrm_cli.cli.options import argument, with_settings
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import did_you_mean
@@ -18,7 +18,7 @@ _NOTES = (
 )
 
 
-@exits
+@with_settings
 def formats(
     name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None,
 ) -> int:

@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Annotated
 
 from genrm_cli.cli.console import print_json, print_markdown
-from genrm_cli.cli.options import argument, exits
+from genrm_cli.cli.options import argument, with_settings
 from genrm_cli.errors import UsageError
 
 _INDEX = "index"
@@ -14,7 +14,7 @@ _NAME = re.compile(r"^\| \[(?P<name>[a-z0-9-]+)\]", re.MULTILINE)
 _FOLDER = files("genrm_cli") / "guide"
 
 
-@exits
+@with_settings
 def guide(
     page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX,
 ) -> None:

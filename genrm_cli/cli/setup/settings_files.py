@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from genrm_cli.cli.console import print_text
-from genrm_cli.cli.options import Invocation, argument, exits, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, switch, with_settings
 from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import Value
@@ -48,7 +48,7 @@ def _shown(value: Value) -> str:
     return "" if value is None else str(value)
 
 
-@exits
+@with_settings
 def trust(
     folder: Annotated[Path, argument("FOLDER", "Folder with a settings file.")],
     remove: Annotated[bool, switch("--remove", "Stop trusting the folder.")] = False,
