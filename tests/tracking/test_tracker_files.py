@@ -112,11 +112,8 @@ def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
     about it.
     """
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    answers = genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "Because it is so."}])
     store = genrm.folder / "store"
     flags = (
-        "--reference",
-        answers,
         "--groups-per-step",
         2,
         "--verdict-samples",
@@ -149,13 +146,14 @@ def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
     (path,) = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
     events = accumulator.EventAccumulator(str(folder))
     events.Reload()
+    shown = [path.name for path in (run / "metrics" / "latency").iterdir()]
+    assert sorted(shown) == ["mean_s", "p99_s"]
     for name in (
         "groups",
         "calls",
-        "reference/win_percent",
-        "reference/low_percent",
         "reward/std",
         "latency/mean_s",
+        "latency/p99_s",
     ):
         rows = [line.split() for line in (run / "metrics" / name).read_text().splitlines()]
         assert [int(row[2]) for row in rows] == [1, 2, 3]
