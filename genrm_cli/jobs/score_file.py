@@ -186,9 +186,8 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     started_s = time.monotonic()
     places = task.places
     sources = opened.enter_context(task.sources(run))
-    mode = sources.mode  # opens a single file, whose identity is then known
     outputs = opened.enter_context(
-        Outputs(run.store, overwrite=overwrite, mark_uri=places.commit_mark, mode=mode)
+        Outputs(run.store, overwrite=overwrite, mark_uri=places.commit_mark, mode=sources.mode)
     )
     # They appear in this order. The metrics first: until the scored lines that they name appear,
     # no run takes the outputs for current. The scored lines last: a reader that waits for them

@@ -71,7 +71,7 @@ def read_output_state(
     """
     if places.metrics is None:
         return OutputState(OutputStanding.NEW, Message.of("written to a stream"))
-    exist = [store.at(uri).exists() for uri in places.scored_files]
+    exist = [store.at(uri).mark() is not None for uri in places.scored_files]
     metrics = read_run_record(places.metrics, store)
     recorded = _recorded_files(places, metrics)
     are_known = all(

@@ -1,7 +1,7 @@
 """The files of an input, read in order as often as needed."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import reduce
 from operator import and_
 
@@ -14,9 +14,7 @@ from genrm_cli.storage.source import Source
 
 
 class Sources(AbstractContextManager["Sources"]):
-    """The files of an input. Those of a set are open one at a time, except those that can be read
-    only once.
-    """
+    """The files of an input, open one at a time, except those that can be read only once."""
 
     def __init__(self, uris: Sequence[str], run: RunContext, name: str | None = None) -> None:
         self.uris = uris
@@ -24,7 +22,7 @@ class Sources(AbstractContextManager["Sources"]):
         self.identities: dict[int, InputIdentity] = {}
         self._run = run
         self._kept = ExitStack()
-        self._open: dict[int, Source] = {}
+        self._streams: dict[int, Source] = {}  # they can be read only once
 
     def __exit__(self, *_: object) -> None:
         self._kept.close()
@@ -42,10 +40,7 @@ class Sources(AbstractContextManager["Sources"]):
     @property
     def mode(self) -> int:
         """The maximum mode of outputs that contain data from every file."""
-        if self.are_many:
-            return reduce(and_, (self._run.store.at(uri).mode() for uri in self.uris))
-        with self.open(0) as source:
-            return source.mode
+        return reduce(and_, (self._run.store.at(uri).mode() for uri in self.uris))
 
     def names(self) -> list[str]:
         """Return the files relative to their common folder; unchanged if there is none."""
@@ -60,19 +55,17 @@ class Sources(AbstractContextManager["Sources"]):
         """Open a file, or open it again; `ChangedInputError` if it has changed since it was first
         opened.
         """
-        with self._opened(number) as source:
+        with ExitStack() as opened:
+            source = self._streams.get(number)
+            if source is None:
+                source = self._run.open_source(self.uris[number])
+                if source.identity.size_bytes is None:
+                    self._streams[number] = self._kept.enter_context(source)
+                else:
+                    opened.enter_context(source)
             if self.identities.setdefault(number, source.identity) != source.identity:
                 raise changed(source.uri)
             yield source
-
-    def _opened(self, number: int) -> AbstractContextManager[Source]:
-        if number in self._open:
-            return nullcontext(self._open[number])
-        source = self._run.open_source(self.uris[number])
-        if self.are_many and source.identity.size_bytes is not None:
-            return source
-        self._open[number] = self._kept.enter_context(source)
-        return nullcontext(source)
 
 
 def find_files(given: Sequence[str], run: RunContext) -> list[str]:
