@@ -110,13 +110,11 @@ SIGNALS: Mapping[str, Signal] = {
         falls=True,
         is_share=False,
     ),
-    "flat_groups": Signal("in more groups nobody differs", "use harder prompts, or a finer rubric"),
     "ties": Signal(
         "the judge sees more ties",
         "ask for more verdicts, or use a finer rubric",
         null=RateNull(0.5, _FLOOR_SHIFTS),
     ),
-    "contradictions": Signal("more verdicts contradict themselves", _LOOK_AT_GROUPS),
     "position": Signal(
         "the judge prefers a position",
         "compare in both orders",
@@ -128,14 +126,6 @@ SIGNALS: Mapping[str, Signal] = {
         "read the longest winners; control for length",
         is_share=False,
     ),
-    "markup_effect": Signal(
-        "marked-up responses gain more",
-        "read the winners with most markup; control for it",
-        is_share=False,
-    ),
-    "duplicates": Signal(
-        "more responses are equal", "raise the policy's temperature or its entropy bonus"
-    ),
     "verdict_texts": Signal(
         "more responses contain text that looks like a verdict", _LOOK_AT_GROUPS
     ),
@@ -146,7 +136,6 @@ SIGNALS: Mapping[str, Signal] = {
 GAMES = (
     "length_effect",
     "audit_length",
-    "markup_effect",
     "verdict_texts",
     "addressing",
     *(f"canary_{name}" for name in CANARIES),
@@ -172,15 +161,11 @@ def _share(part: int, whole: int) -> float | None:
 MEANS: Mapping[str, Callable[[RunTotals], float | None]] = {
     "reliability": lambda run: run.reliability.mean,
     "spread": lambda run: run.reward.std,
-    "flat_groups": lambda run: _share(run.groups_without_spread, run.groups),
-    "contradictions": lambda run: run.contradiction_rate,
     "position": lambda run: (
         None if (first := run.first_place_win_rate) is None else max(first, 1 - first)
     ),
     "ties": lambda run: run.tie_rate,
     "length_effect": lambda run: run.length_effect.mean,
-    "markup_effect": lambda run: run.markup_effect,
-    "duplicates": lambda run: _share(run.copies, run.rollouts),
     "verdict_texts": lambda run: _share(run.neutralised, run.rollouts),
     "addressing": lambda run: _share(run.addressed_judge, run.rollouts),
 }

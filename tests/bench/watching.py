@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.simulation.judge_files import read_judges
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.verdicts import contradicts_itself, preferred
+from genrm_cli.verdicts import preferred
 from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.signals import LEARNED_DUMPS, MEANS
 from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
@@ -313,27 +313,21 @@ def recorded_dumps(
 ) -> Iterator[DumpFigures]:
     """Yield dumps of prompts drawn from recordings, each with some of its verdicts.
 
-    A row of a group is a verdict: whether it prefers the first, is decided, and contradicts itself.
+    A row of a group is a verdict: whether it prefers the first, and is decided.
     """
     while True:
         position = GroupedCount()
         tied = GroupedCount()
-        contradictions = 0
         for number in drawn.integers(len(groups), size=size):
             rows = drawn.permutation(groups[number])[:calls]
-            first, decided, contradicting = (int(count) for count in rows.sum(0))
+            first, decided = (int(count) for count in rows.sum(0))
             position.add(first, decided)
             tied.add(len(rows) - decided, len(rows))
-            contradictions += contradicting
         share = position.count / position.of
         yield DumpFigures(
             dump="",
             counts={"failures": GroupedCount(0, tied.of), "position": position, "ties": tied},
-            means={
-                "position": max(share, 1 - share),
-                "ties": tied.count / tied.of,
-                "contradictions": contradictions / tied.of,
-            },
+            means={"position": max(share, 1 - share), "ties": tied.count / tied.of},
         )
 
 
@@ -345,12 +339,7 @@ def iter_recorded(given: argparse.Namespace) -> Iterator[str]:
     yield row("groups in a dump", *map(str, RECORDED_SIZES), "first", "ties")
     for name in names or judges:
         groups = [
-            np.array(
-                [
-                    (preferred(v) > 0, preferred(v) != 0, contradicts_itself(v))
-                    for v in each.values()
-                ]
-            )
+            np.array([(preferred(v) > 0, preferred(v) != 0) for v in each.values()])
             for each in judges[name].values()
         ]
         first, decided, _ = np.concatenate(groups).mean(0)
