@@ -298,7 +298,7 @@ class RewardService:
                 self._answer_of(entry, entry.cohort.in_order(), rewards)
                 for entry, rewards in zip(ready, results, strict=True)
             ]
-            self._store(ready, answers, [part for part, _, _ in judged])
+            self._store(ready, answers)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             for entry in ready:
                 self._fail(entry, error)
@@ -306,27 +306,15 @@ class RewardService:
         for entry, answer in zip(ready, answers, strict=True):
             self._answer(entry, answer)
 
-    def _store(
-        self, ready: Sequence[GroupEntry], answers: Sequence[GroupAnswer], parts: Sequence[bytes]
-    ) -> None:
-        """Record groups, and keep the answers of cohorts. A group that is repeated after a kill is
-        not recorded again.
-
-        `parts` are the digests of the groups.
-        """
+    def _store(self, ready: Sequence[GroupEntry], answers: Sequence[GroupAnswer]) -> None:
+        """Record groups, and keep the answers of cohorts."""
         kept = {}
-        recorded = []
-        try:
-            for entry, answer, part in zip(ready, answers, parts, strict=True):
-                is_final = entry.is_final(answer.counts)
-                is_new = answer.counts.scored and not self.journal.has(part)
-                if self.recorder and entry.judged and is_new:
-                    self.recorder.add(entry.cohort.in_order(), entry.judged, answer.rewards)
-                    recorded += [part] if is_final else []
-                if entry.key is not None and is_final:
-                    kept[entry.key] = KeptCohort.of(entry.cohort, {"": answer})
-        finally:  # a full disk refuses all of them, and they are asked for again
-            self.journal.write(kept, recorded)
+        for entry, answer in zip(ready, answers, strict=True):
+            if self.recorder and entry.judged and answer.counts.scored:
+                self.recorder.add(entry.cohort.in_order(), entry.judged, answer.rewards)
+            if entry.key is not None and entry.is_final(answer.counts):
+                kept[entry.key] = KeptCohort.of(entry.cohort, {"": answer})
+        self.journal.write(kept)
 
     def _answer(self, entry: GroupEntry, answer: GroupAnswer) -> None:
         self.open_groups -= 1

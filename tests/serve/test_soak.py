@@ -345,7 +345,6 @@ def sizes_of(pid):
 @pytest.mark.parametrize(
     ("estimator", "tolerance"),
     [
-        ("win_rate", 1e-9),
         ("adaptive", 0.03),
     ],
 )

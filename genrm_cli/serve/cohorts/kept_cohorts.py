@@ -1,7 +1,7 @@
 """Answered cohorts in the journal: a member that asks again after a kill gets the same reward."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -106,11 +106,10 @@ class KeptCohorts:
         self._records: KeptRecords | None = None if journal is None else journal.kept_records()
         self._owner = owner
         self._keep_s = keep_s
-        self._unwritten: set[bytes] = set()
 
     def read(self, name: str) -> KeptCohort | None:
         """Return the cohort kept under a name; None without one."""
-        record = self._read(name)
+        record = None if self._records is None else self._records.read(self._key_of(name))
         if record is None:
             return None
         try:
@@ -118,25 +117,14 @@ class KeptCohorts:
         except ValueError:  # of another version
             return None
 
-    def _read(self, name: str) -> bytes | None:
-        return None if self._records is None else self._records.read(self._key_of(name))
-
-    def write(self, cohorts: Mapping[str, KeptCohort], marks: Iterable[bytes] = ()) -> None:
-        """Keep cohorts by name, and marks. Marks that the disk has no room for wait in memory."""
-        self._unwritten.update(marks)
-        records = {
-            self._key_of(name): orjson.dumps(to_json(cohort)) for name, cohort in cohorts.items()
-        }
-        records |= {self._key_of(mark.hex()): b"" for mark in self._unwritten}
-        if self._records is not None and records:
+    def write(self, cohorts: Mapping[str, KeptCohort]) -> None:
+        """Keep cohorts by name."""
+        if self._records is not None and cohorts:
+            records = {
+                self._key_of(name): orjson.dumps(to_json(cohort))
+                for name, cohort in cohorts.items()
+            }
             self._records.write(records, self._keep_s)
-        self._unwritten.clear()
-
-    def has(self, mark: bytes) -> bool:
-        """Whether a mark is kept."""
-        if mark in self._unwritten:
-            return True
-        return self._read(mark.hex()) is not None
 
     def drop(self, name: str) -> None:
         """Forget a cohort."""
