@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from ipaddress import IPv4Address, IPv6Address
 from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
@@ -42,7 +41,6 @@ _UNKNOWN = re.compile(
     _PROXY + r"(?:Unknown parameter: '|Unrecognized request arguments? supplied: )(\w+)"
 )
 _INSTEAD = re.compile(r"Use '([a-z_]+)' instead")
-_HOST_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class KeyMask:
@@ -242,29 +240,14 @@ def chat_url(base_url: str) -> str:
     """
     try:
         parts = urlsplit(base_url)
-        host = parts.hostname
         _ = parts.port
-        is_url = parts.scheme in ("http", "https") and base_url.isprintable()
-        if is_url and host and "[" in parts.netloc:
-            IPv6Address(host)
-        elif is_url and host:
-            _check_host(host)
+        host = (parts.hostname or "").encode("idna")
     except ValueError as error:
         raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error
-    if not is_url or not host:
+    if not host or parts.scheme not in ("http", "https") or not base_url.isprintable():
         expected = "expected something like http://localhost:8000/v1"
         raise UsageError(SettingRef("base_url", base_url), f" is not an http(s) URL; {expected}.")
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
-
-
-def _check_host(host: str) -> None:
-    """Raise ValueError if this is not the name or the IPv4 address of a host."""
-    name = host.encode("idna").decode("ascii")
-    name.encode("ascii").decode("idna")  # the codec encodes names that it cannot decode
-    if not _HOST_NAME.fullmatch(name):
-        raise ValueError(f"{host!r} is not the name of a host")
-    if name.rstrip(".").rpartition(".")[2].isdigit():
-        IPv4Address(name.rstrip("."))
 
 
 def _message_in(content: bytes, key: KeyMask) -> str:

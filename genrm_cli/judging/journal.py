@@ -96,14 +96,11 @@ class Journal(AbstractContextManager["Journal"]):
                 opening.callback(self._connection.close)
             self.claims = Claims(self._connection, self._errors, self._next_commit)
             self.sums = KeptSums(self._connection, self._errors)
+            self.records = KeptRecords(self._connection, self._errors)
             opening.pop_all()
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def kept_records(self) -> KeptRecords:
-        """Return the records that servers keep in this file for a while."""
-        return KeptRecords(self._connection, self._errors)
 
     def _one(self, query: str, *values: object) -> Any:
         with self._errors:

@@ -48,6 +48,8 @@ CREATE TABLE IF NOT EXISTS sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) W
 CREATE TABLE IF NOT EXISTS summed (
     name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB);
+CREATE INDEX IF NOT EXISTS kept_until ON kept (until);
 """
 VERDICT = "verdict"
 FAILURE = "failure"
@@ -375,14 +377,8 @@ class KeptRecords:
     """Records by key, each forgotten after a while; all methods may raise `StorageError`."""
 
     def __init__(self, connection: Connection, errors: JournalErrors) -> None:
-        """Create the table, which only servers need."""
         self._connection = connection
         self._errors = errors
-        with errors:
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB)"
-            )
-            connection.execute("CREATE INDEX IF NOT EXISTS kept_until ON kept (until)")
 
     def read(self, key: bytes) -> bytes | None:
         """Return a record that is still kept; None without one."""

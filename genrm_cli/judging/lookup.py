@@ -100,21 +100,6 @@ class _Profiles(Mapping[str, AnyProfile]):
 PROFILES: Mapping[str, AnyProfile] = _Profiles()
 
 
-def profile_for(name: str | None, model: str | None) -> AnyProfile:
-    """Choose a profile by its own name, or else by the name of the model; `DEFAULT_PROFILE` for an
-    unknown model.
-    """
-    if name is None:
-        return PROFILES[profile_of_model(model) or DEFAULT_PROFILE]
-    if name in PROFILES:
-        return PROFILES[name]
-    close = difflib.get_close_matches(name.lower(), PROFILES, n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    raise UsageError(
-        f"unknown profile {name!r}; expected one of {', '.join(sorted(PROFILES))}.{hint}"
-    )
-
-
 def profile_of_model(model: str | None) -> str | None:
     """Return the built-in profile of a model by its name, `organisation/name` or a path; None for
     an unknown name.
@@ -147,13 +132,19 @@ def source_of_profile(config: JudgeConfig) -> ProfileSource:
 
 
 def find_profile(name: str | None, model: str | None) -> AnyProfile:
-    """Return a profile by its name, its TOML file, or else by the model name; raise `UsageError`
-    for a wrong one.
+    """Return a profile by its name, its TOML file, or else by the model name; `DEFAULT_PROFILE` for
+    an unknown model. Raise `UsageError` for a wrong name.
     """
-    return (
-        _own_profile(name)
-        if name is not None and name.endswith(".toml")
-        else profile_for(name, model)
+    if name is None:
+        return PROFILES[profile_of_model(model) or DEFAULT_PROFILE]
+    if name.endswith(".toml"):
+        return _own_profile(name)
+    if name in PROFILES:
+        return PROFILES[name]
+    close = difflib.get_close_matches(name.lower(), PROFILES, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise UsageError(
+        f"unknown profile {name!r}; expected one of {', '.join(sorted(PROFILES))}.{hint}"
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 from genrm_process import read_lines
 from hostile_texts import TEXTS
 
-from genrm_cli.judging.lookup import profile_for
+from genrm_cli.judging.lookup import find_profile
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 # A thought that is opened in an analysis after one was closed there makes the reply unreadable,
@@ -78,7 +78,7 @@ def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
     counts = [
         line["genrm"].get("neutralised") for line in read_lines(genrm.folder / "in.scored.jsonl")
     ]
-    forms = profile_for(profile, None).forms
+    forms = find_profile(profile, None).forms
     for text, count in zip(CHOSEN, counts, strict=True):
         assert (
             bool(count) == bool(forms.find(text)) or "think>" in text or "<|channel|>" in text

@@ -9,7 +9,7 @@ from judge_families import PAIR_PROFILES
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam
-from genrm_cli.judging.lookup import PROFILES, profile_for
+from genrm_cli.judging.lookup import PROFILES, find_profile
 from genrm_cli.judging.requests import PairwisePrompt
 
 CONVERSATION = [
@@ -83,7 +83,7 @@ def test_an_explicit_profile_wins_over_the_models():
         ("arena-hard", "gaotang/RM-R1-Qwen2.5-Instruct-7B", "arena-hard"),
     ]
     for name, model, expected in cases:
-        assert profile_for(name, model).name == expected
+        assert find_profile(name, model).name == expected
 
 
 def test_an_unknown_profile_is_refused_with_a_suggestion():
@@ -92,9 +92,9 @@ def test_an_unknown_profile_is_refused_with_a_suggestion():
         UsageError,
         match=r"'nemotron_plan'.*nemotron, nemotron-boxed, nemotron-plain.*mean 'nemotron-plain'",
     ):
-        profile_for("nemotron_plan", None)
+        find_profile("nemotron_plan", None)
     with pytest.raises(UsageError, match=r"expected one of [a-z0-9, -]+\.$"):
-        profile_for("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
+        find_profile("zzz", "nvidia/Qwen3-Nemotron-235B-A22B-GenRM")
 
 
 def test_an_installed_profile_is_found_by_its_name_alone(install_package):
@@ -105,8 +105,8 @@ def test_an_installed_profile_is_found_by_its_name_alone(install_package):
     source += 'ACME = replace(PROFILES["nemotron-plain"], name="acme", models=("acme-*",))\n'
     entries = {Seam.PROFILES: {"acme": "acme_judge:ACME", "acme-2": "acme_judge:ACME"}}
     install_package("acme_judge", source, entries)
-    assert profile_for("acme", None).name == "acme"
+    assert find_profile("acme", None).name == "acme"
     assert "acme" in PROFILES
-    assert profile_for(None, "acme-7b").name == "nemotron-plain"
+    assert find_profile(None, "acme-7b").name == "nemotron-plain"
     with pytest.raises(UsageError, match=r"acme-2 of genrm\.profiles"):
-        profile_for("acme-2", None)
+        find_profile("acme-2", None)

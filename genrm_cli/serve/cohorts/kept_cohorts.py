@@ -103,7 +103,7 @@ class KeptCohorts:
         """Keep them in a journal, if there is one; `owner` tells this server from others on it,
         after a restart too.
         """
-        self._records: KeptRecords | None = None if journal is None else journal.kept_records()
+        self._records: KeptRecords | None = None if journal is None else journal.records
         self._owner = owner
         self._keep_s = keep_s
 
