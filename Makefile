@@ -20,13 +20,7 @@ NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metric
 LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
 
 demo: $(INSTALLED)
-	@mkdir -p out
-	@$(BIN)/genrm score sample_data/rollouts.jsonl --offline --force --quiet -o out/rollouts.scored.jsonl
-	@$(BIN)/genrm show out/rollouts.scored.jsonl | head -12
-	@$(BIN)/genrm report out/rollouts.scored.jsonl --force --quiet -o out/report.html
-	@echo "Next, your file and your judge:"
-	@echo "  $(BIN)/genrm score FILE --base-url http://localhost:8000/v1 --model MODEL"
-	@echo "All groups, with every verdict: open out/report.html"
+	@$(BIN)/genrm demo out
 
 # What tests and benchmarks compile is kept, whatever the environment says: it takes longer than many tests, and would
 # count as the time of a command.

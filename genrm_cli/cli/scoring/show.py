@@ -140,10 +140,12 @@ def _show_scored(
         if as_json:
             print_json(group_document(each, mask))
         else:
-            print_parts(*_iter_parts(each, mask))
+            words = (_words(asked, mask) for asked in each.comparisons)
+            print_parts(*iter_table_parts(each, mask), *words, "")
 
 
-def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
+def iter_table_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
+    """Yield the heading, the beginning of the prompt and the rewards of a scored group."""
     from genrm_cli.report.group_document import prompt_beginning
 
     size = counted(len(group.members), "rollout")
@@ -165,9 +167,6 @@ def _iter_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
         beginning = _beginning(mask(words[: 4 * _BEGINNING_CHARS]))
         table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")
     yield table
-    for asked in group.comparisons:
-        yield _words(asked, mask)
-    yield ""
 
 
 def _words(asked: "ComparisonRecord", mask: "Mask") -> str:

@@ -1,0 +1,55 @@
+"""`genrm demo`: score sample rollouts, without a model and without a clone."""
+
+from pathlib import Path
+from typing import Annotated
+
+from genrm_cli.cli.console import print_text
+from genrm_cli.cli.options import argument, run_to_end, with_settings
+from genrm_cli.cli.scoring.show import iter_table_parts
+from genrm_cli.cli.tables import print_parts
+from genrm_cli.errors import StorageError
+
+_SAMPLE = Path(__file__).with_name("demo_rollouts.jsonl")
+_FOLDER = "genrm-demo"
+
+
+@with_settings
+def demo(
+    folder: Annotated[
+        Path, argument("FOLDER", f"Folder for the outputs. Default: {_FOLDER}.")
+    ] = Path(_FOLDER),
+) -> None:
+    """Score sample rollouts with the built-in lexical baseline, which counts words: no model, no
+    network.
+
+    Prints the rewards of one group, and writes scored lines and a report page into a folder.
+
+    Example: genrm demo
+    """
+    from genrm_cli.jobs.batch import score_inputs
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.journals import open_known_journal
+    from genrm_cli.report.group_document import mask_of
+    from genrm_cli.report.write_report import write_report
+    from genrm_cli.scored.files import ScoredInput
+    from genrm_cli.scored.groups import ScoredRun
+    from genrm_cli.settings import settings_from
+    from genrm_cli.storage.store import Store
+
+    scored = str(folder / "rollouts.scored.jsonl")
+    page = str(folder / "report.html")
+    settings = settings_from(judge="lexical", output=scored, force=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder}: cannot be created: {error.strerror}.") from error
+    report = run_to_end(score_inputs([str(_SAMPLE)], new_run(settings)))
+    if report.only_error is not None:
+        raise report.only_error
+    with ScoredRun(ScoredInput(scored, (scored,)), settings, open_known_journal) as run:
+        run.read(Store(settings.storage))
+        print_parts(*iter_table_parts(next(run.iter_groups()), mask_of(())))
+    write_report([scored], page, settings)
+    print_text(f"\nAll groups, with every verdict: open {page}")
+    print_text("Next, your file and your judge:")
+    print_text("  genrm score FILE --base-url http://localhost:8000/v1 --model MODEL")
