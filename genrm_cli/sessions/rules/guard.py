@@ -32,6 +32,7 @@ from genrm_cli.sessions.rules.transcript import (
 )
 
 DANGER = "client_danger"
+HINT = "client_hint"
 INTENT = "client_intent"
 ASKS = "asks_about_safety"
 HELPS = "names_help"
@@ -172,11 +173,17 @@ def _iter_breaches(
             phrase = breach.find(sentence, following)
             if phrase is not None:
                 yield Finding(what, phrase, sentence.turn, effect, breach.severity)
+    care = patterns.marks["care"]
+    if any(sentence.is_question or care.find(sentence) for sentence in reply):
+        return
+    turn = reply[0].turn
     if any(map(patterns.marks[DANGER].find, heard)):
-        care = patterns.marks["care"]
-        # A reply to a danger asks something, or holds a word of care or help.
-        if not any(sentence.is_question or care.find(sentence) for sentence in reply):
-            yield Finding("passes_over_danger", "", reply[0].turn, Effect.LOOK_HERE, 5)
+        yield Finding("passes_over_danger", "", turn, Effect.LOOK_HERE, 5)
+    elif any(map(patterns.marks[HINT].find, heard)) or (
+        kinds and any(map(patterns.marks["judges"].find, reply))
+    ):
+        # Most breaches, and few other replies, neither ask the client anything nor care.
+        yield Finding("neither_asks_nor_cares", "", turn, Effect.LOOK_HERE)
 
 
 @lru_cache(maxsize=1_024)  # of few constraints, each asked about at every turn

@@ -22,6 +22,7 @@ from genrm_cli.sessions.therapy.simulated_client import Client, Reaction, Sessio
 _pattern = cache(re.compile)
 # It shows the client a word and asks nothing.
 _NAMES_A_NOUN = re.compile(r"^(?:and |so )?(?:what|how) about (?:\S+ )?\S+\?$|^(?:\S+ ){0,2}\S+\?$")
+_LEAST = 1  # severity of a reply that is only dry
 _HURT = -1.0
 _ANSWERED = 1.0
 
@@ -62,7 +63,8 @@ class ScriptedClient(Client):
         answer = state.scenario.safety_answer
         if repeats(state.messages):
             return choose_unsaid(reactions["repeated"], said, draw), _HURT
-        if guard(state.messages[-2:], Scenario()).findings:
+        marked = guard(state.messages[-2:], Scenario()).findings
+        if any(each.severity > _LEAST for each in marked):
             return choose_unsaid(reactions["hurt"], said, draw), _HURT
         if asks_about_safety and answer and answer not in said:
             return answer, _ANSWERED
