@@ -11,6 +11,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from glob import escape, glob
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,11 +86,7 @@ def _start_of_shards(path: str) -> str:
 
 
 def _shard_journals(path: str) -> list[str]:
-    folder, slash, start = _start_of_shards(path).rpartition("/")
-    found = sorted(entry.name for entry in Path(folder + slash or ".").iterdir())
-    return [
-        folder + slash + name for name in found if name.startswith(start) and name.endswith(_SUFFIX)
-    ]
+    return sorted(glob(f"{escape(_start_of_shards(path))}*{_SUFFIX}"))  # noqa: PTH207  (as written)
 
 
 def turns_path(episodes_uri: str, settings: Settings) -> str:

@@ -38,7 +38,7 @@ def test_nothing_to_show_is_an_error(genrm, call):
         (
             [chat("The Niger.")],
             ("--group", "x"),
-            "no group 'x'; its first groups are prompt_id:river",
+            "no request is planned for the group x",
         ),
         (
             [{"colour": 1}],

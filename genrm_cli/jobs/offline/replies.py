@@ -23,15 +23,14 @@ _NAMED = 3  # places shown with each reason
 
 
 class Replies(AbstractContextManager["Replies"]):
-    """Replies by request, in a temporary file; some 300 bytes of memory each."""
+    """Replies by request, in a temporary file; some 400 bytes of memory each."""
 
     def __init__(self) -> None:
         self._spool = Spool()
         self._lines = Pieces(self._spool)
         self.uris: list[str] = []
         self._places = array("Q")  # of each reply: its file and its line
-        self._numbers: dict[bytes, int] = {}
-        self._more: dict[bytes, list[int]] = {}  # further replies to one request
+        self._numbers: dict[bytes, list[int]] = {}
         self._is_used = bytearray()
         self._refused: dict[str, tuple[int, list[str]]] = {}
 
@@ -60,18 +59,14 @@ class Replies(AbstractContextManager["Replies"]):
                 _add(self._refused, str(error), f"{source.uri}:{line.number}")
                 continue
             number = len(self)
-            if self._numbers.setdefault(id_, number) != number:
-                self._more.setdefault(id_, []).append(number)
+            self._numbers.setdefault(id_, []).append(number)
             self._lines.add(number, line.raw)
             self._is_used.append(False)
             self._places.extend((len(self.uris) - 1, line.number))
 
     def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request of this run, parsed one by one."""
-        first = self._numbers.get(id_)
-        if first is None:
-            return ()
-        numbers = [first, *self._more.get(id_, ())]
+        numbers = self._numbers.get(id_, [])
         for number in numbers:
             self._is_used[number] = True
         return self._iter_parsed(numbers)

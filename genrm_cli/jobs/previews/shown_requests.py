@@ -19,7 +19,6 @@ from genrm_cli.settings.panel import judges_of
 
 STAND_IN_PROFILE = "nemotron-plain"  # for a judge that is not named: what GenRMs are trained on
 _FIRST_REPLY = "(the judge's first reply)"
-_MAX_NAMED = 5  # groups in an error about an unknown one
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +66,15 @@ def _iter_groups(
     key.
     """
     task = _task_of(inputs, run)
-    names: list[str] = []
     rejects = FirstRejects()
     with task.sources(run) as sources, index_input(sources, run, rejects) as index:
         plan = index.plan.with_judges(run.judge_specs())
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:
                 yield group, plan
-            if group.key == key:
-                return
-            if len(names) < _MAX_NAMED:
-                names.append(group.key or "(none)")
-    if not names:
+    if not run.metrics.rollouts:
         first = (": ", rejects[0].message) if rejects else ()
         raise InputError(f"{task.uri}: the input holds no rollouts", *first, ".")
-    if key is not None:
-        raise InputError(f"{task.uri}: no group {key!r}; its first groups are {', '.join(names)}.")
 
 
 def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
