@@ -11,7 +11,10 @@ MARKS = {"email": "[EMAIL]", "identity": "[IDENTITY]", "phone": "[PHONE]"}  # ma
 
 SPACES = r" \u00a0\u202f"
 # Scripts without spaces between words are excluded: an address may begin and end anywhere in them.
-LETTER = r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"  # noqa: E501
+LETTER = (
+    r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+    r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+)
 _GROUP_END = re.compile(rf"[0-9A-Z](?=[{SPACES}]|$)")
 
 
@@ -44,7 +47,8 @@ class Form:
 _NAME_SIGN = r"[.+&\-]"
 _ADDRESS = (
     rf"(?:{LETTER}|{_NAME_SIGN})++(?:@|%40)"
-    rf"(?:(?:{LETTER}|-)++\.){{1,126}}(?:(?:(?![0-9_]){LETTER}){{2,63}}|xn--[A-Za-z0-9\-]{{2,59}})(?!{LETTER})"
+    rf"(?:(?:{LETTER}|-)++\.){{1,126}}(?:(?:(?![0-9_]){LETTER}){{2,63}}"
+    rf"|xn--[A-Za-z0-9\-]{{2,59}})(?!{LETTER})"
 )
 # Addresses separated only by a sign that the second one could begin with are one match.
 EMAIL = Form(rf"(?<!{LETTER})(?<!{_NAME_SIGN})(?P<it>{_ADDRESS}(?:(?={_NAME_SIGN}){_ADDRESS})*)")

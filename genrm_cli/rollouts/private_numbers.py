@@ -72,7 +72,8 @@ IDENTITIES = (
     Form(rf"{_SSN_CUE}(?P<it>[0-9]{{3}}[ ]?[0-9]{{2}}[ ]?[0-9]{{4}}){_AFTER}"),
     _identity(rf"[0-9]{{3}}\.[0-9]{{3}}\.[0-9]{{3}}[{_DASH}][0-9]{{2}}", cpf.is_valid),
     _number(
-        rf"(?!BG|GB|KN|NK|NT|TN|ZZ)(?:QQ|[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z])(?:[{SPACES}]?[0-9]{{2}}){{3}}[{SPACES}]?[A-D]"
+        rf"(?!BG|GB|KN|NK|NT|TN|ZZ)(?:QQ|[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z])"
+        rf"(?:[{SPACES}]?[0-9]{{2}}){{3}}[{SPACES}]?[A-D]"
     ),
     _identity(
         rf"(?:[XYZ][{_DASH}]?[0-9]{{7}}|[0-9]{{2}}\.?[0-9]{{3}}\.?[0-9]{{3}})[{_DASH}]?[A-Z]",
@@ -87,8 +88,10 @@ IDENTITIES = (
 # Dates, decimals, IP addresses, round numbers, rows of bits and rows of single digits.
 _NO_PHONE = re.compile(
     rf"\(?(?:19|20)[0-9]{{2}}([{_ANY}])[0-9]{{1,2}}\1[0-9]{{1,2}}(?![0-9])"
-    rf"|\(?[0-9]{{1,2}}([{_ANY}])[0-9]{{1,2}}\2(?:19|20)?[0-9]{{2}}(?![0-9]|[{_ANY}][0-9]{{2}}(?![0-9]))"
-    rf"|\+?[0-9]+\.[0-9]+$|[0-9]+(?:\.[0-9]+){{3}}$|.*000[{_ANY}]?000$|[01{_ANY}]+$|[0-9](?:[{_ANY}][0-9])+$"
+    rf"|\(?[0-9]{{1,2}}([{_ANY}])[0-9]{{1,2}}\2(?:19|20)?[0-9]{{2}}(?![0-9]"
+    rf"|[{_ANY}][0-9]{{2}}(?![0-9]))"
+    rf"|\+?[0-9]+\.[0-9]+$|[0-9]+(?:\.[0-9]+){{3}}$|.*000[{_ANY}]?000$|[01{_ANY}]+$"
+    rf"|[0-9](?:[{_ANY}][0-9])+$"
 )
 # Where national numbers start with 0; together they allow most of what other countries do.
 _TRUNK_COUNTRIES = ("DE", "GB", "FR", "JP", "AU", "IN", "CN", "BE", "EG", "AR")
@@ -128,8 +131,10 @@ def _is_valid(digits: str, countries: tuple[str, ...]) -> bool:
 
 
 _PHONE_WORD = (
-    r"(?<![^\W_])(?i:(?:tele)?phone|tel|mobile|cell(?:phone)?|fax|whatsapp|sms|call(?:ing)?|dial|hotline"
-    r"|t[eé]l[eé]phone|t[eé]l|tel[eé]fono|telefone?|telefon(?:nummer)?|handy(?:nummer)?|celular|m[oó]vil)"
+    r"(?<![^\W_])(?i:(?:tele)?phone|tel|mobile|cell(?:phone)?|fax|whatsapp|sms|call"
+    r"(?:ing)?|dial|hotline"
+    r"|t[eé]l[eé]phone|t[eé]l|tel[eé]fono|telefone?|telefon(?:nummer)?|handy"
+    r"(?:nummer)?|celular|m[oó]vil)"
     r"(?:[ ](?i:number|no|nr|me|us|him|her|them|at|on|is)){0,3}[ .:=#*_]{0,4}+"
 )
 # Dots are not mixed with other separators, or a number would take in the times and decimals behind
@@ -138,20 +143,26 @@ _GROUPS = (
     rf"(?:(?:(?:[{SPACES}]?\(|\)[{SPACES}{_DASH}]?|[{SPACES}{_DASH}/])?[0-9]){{6,14}}"
     r"|(?:\.?[0-9]){6,14})"
 )
-_TRUNK_REST = rf"[0-9]{{2,8}}(?:(?P<separator>[{SPACES}{_DASH}.])[0-9]{{2,8}}(?:(?P=separator)[0-9]{{2,8}}){{0,3}})?"  # noqa: E501
+_TRUNK_REST = (
+    rf"[0-9]{{2,8}}(?:(?P<separator>[{SPACES}{_DASH}.])[0-9]{{2,8}}(?:"
+    rf"(?P=separator)[0-9]{{2,8}}){{0,3}})?"
+)
 PHONES = (
     Form(rf"{_PHONE_WORD}(?P<it>(?:\((?=[0-9]{{1,5}}\)))?[0-9]{_GROUPS}){_AFTER}", _is_phone),
     _number(rf"\+[1-9]{_GROUPS}", _is_international),
     _number(
         rf"(?:1[{_ANY}])?(?:\([0-9]{{3}}\)[{SPACES}]?[0-9]{{3}}[{SPACES}{_DASH}.]"
-        rf"|[0-9]{{3}}(?:[{_DASH}][0-9]{{3}}[{_DASH}]|\.[0-9]{{3}}\.|[{SPACES}/][0-9]{{3}}[{_DASH}]))[0-9]{{4}}"
+        rf"|[0-9]{{3}}(?:[{_DASH}][0-9]{{3}}[{_DASH}]"
+        rf"|\.[0-9]{{3}}\.|[{SPACES}/][0-9]{{3}}[{_DASH}]))[0-9]{{4}}"
     ),
     _number(
-        rf"{_APART}(?:\([1-9][0-9]{{1,2}}\)[{SPACES}]?|[1-9][0-9]{{1,2}}[{SPACES}{_DASH}])[0-9]{{4,5}}[{_DASH}][0-9]{{4}}",
+        rf"{_APART}(?:\([1-9][0-9]{{1,2}}\)[{SPACES}]?"
+        rf"|[1-9][0-9]{{1,2}}[{SPACES}{_DASH}])[0-9]{{4,5}}[{_DASH}][0-9]{{4}}",
         partial(_is_national, countries=_DASHED_COUNTRIES),
     ),
     _number(
-        rf"{_APART}(?:0[0-9]{{1,4}}(?:[{SPACES}]?[{_DASH}/][{SPACES}]?|[{SPACES}.])|\(0[0-9]{{1,4}}\)[{SPACES}]?){_TRUNK_REST}",
+        rf"{_APART}(?:0[0-9]{{1,4}}(?:[{SPACES}]?[{_DASH}/][{SPACES}]?|[{SPACES}.])"
+        rf"|\(0[0-9]{{1,4}}\)[{SPACES}]?){_TRUNK_REST}",
         partial(_is_national, countries=_TRUNK_COUNTRIES),
     ),
 )

@@ -3,7 +3,7 @@
 A name is never ranked below another and then used when the other is missing: if several fields
 could be the prompt, or the response, the line is refused with the choices."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import Message
@@ -27,6 +27,7 @@ from genrm_cli.rollouts.reading.known_names import (
 )
 from genrm_cli.rollouts.reading.messages import turns_of_messages
 from genrm_cli.rollouts.reading.values import (
+    distinct,
     has_text,
     is_messages,
     iter_texts,
@@ -126,12 +127,12 @@ def _responses_in(record: JsonObject) -> list[str]:
     present += _replies_in(record)
     texts = {name: set(iter_texts(record[name])) for name in present}
     texts = {name: value for name, value in texts.items() if value}
-    distinct = _distinct(texts, lambda other, name: texts[name] <= texts[other])
-    if len(distinct) == 2 and "text" in distinct:  # perhaps the whole conversation as one text
-        (other,) = set(distinct) - {"text"}
+    found = distinct(texts, lambda other, name: texts[name] <= texts[other])
+    if len(found) == 2 and "text" in found:  # perhaps the whole conversation as one text
+        (other,) = set(found) - {"text"}
         if all(each in text for text in texts["text"] for each in texts[other]):
             return [other]
-    return distinct or [name for name in present if name in LINE_FIELDS.response][:1]
+    return found or [name for name in present if name in LINE_FIELDS.response][:1]
 
 
 def _may_answer(record: JsonObject, name: str) -> bool:
@@ -153,32 +154,16 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
     asked = {name: _asked(record, name, responses) for name in present}
     texts = {name: list(iter_texts(value)) for name, value in asked.items()}
     wholes = {name: "\0".join(each) for name, each in texts.items() if each}
-    distinct = _distinct(
-        wholes, lambda other, name: all(text in wholes[other] for text in texts[name])
-    )
-    for name in set(distinct).intersection(CONVERSATIONS):
+    found = distinct(wholes, lambda other, name: all(text in wholes[other] for text in texts[name]))
+    for name in set(found).intersection(CONVERSATIONS):
         messages = asked[name]
         if is_messages(messages) and messages[-1].get("role") == "assistant":
             raise UnreadableRecordError(
                 f"{name} end in a turn of the policy, and {', '.join(responses)} could be the "
                 "response, too; ",
-                _choices_of(distinct, (name, *responses)),
+                _choices_of(found, (name, *responses)),
             )
-    return distinct or present[:1]
-
-
-def _distinct(names: Mapping[str, object], covers: Callable[[str, str], bool]) -> list[str]:
-    """Return the names that no other covers; of names that cover each other, the first."""
-    order = list(names)
-    return [
-        name
-        for at, name in enumerate(order)
-        if not any(
-            covers(other, name) and (before < at or not covers(name, other))
-            for before, other in enumerate(order)
-            if other != name
-        )
-    ]
+    return found or present[:1]
 
 
 def prompt_of(record: JsonObject, read: Fields) -> object:

@@ -14,7 +14,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path
 from genrm_cli.rollouts.reading.known_names import Role, is_label, likely_role, part_named
-from genrm_cli.rollouts.reading.values import is_messages, values_at
+from genrm_cli.rollouts.reading.values import distinct, is_messages, values_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 Read = Callable[[Record], list[Rollout]]
@@ -50,10 +50,10 @@ class _SampledField:
     def has_prose(self) -> bool:
         return any(is_prose(text) for line in self.lines for text in line)
 
-    def is_within(self, other: "_SampledField") -> bool:
+    def covers(self, other: "_SampledField") -> bool:
         """Whether the other field repeats it in every line, as an extract or a copy."""
         pairs = zip(self.lines, other.lines, strict=True)
-        return all(text in "\0".join(theirs) for ours, theirs in pairs for text in ours)
+        return all(text in "\0".join(ours) for ours, theirs in pairs for text in theirs)
 
     def varies_within(self, prompts: Sequence["_SampledField"]) -> bool:
         """Whether lines of one prompt, or one line, have different texts in the field."""
@@ -76,7 +76,8 @@ class _SampledLines:
                 texts.setdefault(each.path, [[] for _ in records])[number].append(each.text)
         read = (_read_field(records, path, lines) for path, lines in texts.items())
         self.fields = [each for each in read if each is not None]
-        self.asking = _distinct([each for each in self.fields if each.role == "prompt"])
+        asking = [each for each in self.fields if each.role == "prompt"]
+        self.asking = distinct(asking, _SampledField.covers)
         if len(self.asking) > 1:
             self.asking = [each for each in self.asking if not each.is_conversation]
 
@@ -104,9 +105,10 @@ class _SampledLines:
     ) -> tuple[str, list[_SampledField]] | None:
         """Return the one field that varies within the prompt, if no other could be the response."""
         others = [each for each in self.fields if each not in prompts and each.role != "prompt"]
-        others = [each for each in others if not any(map(each.is_within, prompts))]
+        others = [each for each in others if not any(prompt.covers(each) for prompt in prompts)]
         others = [each for each in others if each.role != "reference"]
-        varying = _distinct([each for each in others if each.varies_within(prompts)])
+        varying = [each for each in others if each.varies_within(prompts)]
+        varying = distinct(varying, _SampledField.covers)
         candidates = [each for each in varying if each.role == "response"] or varying
         if len(candidates) != 1 or candidates[0].is_conversation:
             return None
@@ -120,7 +122,7 @@ class _SampledLines:
             # The same for all lines of a prompt, a response is a known answer.
             is_gold = is_named and other.role == "response" and other not in varying
             is_short = is_response and not other.has_prose
-            if not (is_gold or is_short or other.is_within(response)):
+            if not (is_gold or is_short or response.covers(other)):
                 return None
         return response.path, prompts
 
@@ -130,7 +132,7 @@ class _SampledLines:
         if len(talks) != 1:
             return None
         (talk,) = talks
-        others = [each for each in self.fields if each is not talk and not each.is_within(talk)]
+        others = [each for each in self.fields if each is not talk and not talk.covers(each)]
         is_open = any(
             each.has_prose and each.role not in ("prompt", "reference") for each in others
         )
@@ -192,19 +194,6 @@ def _read_field(
         return None
     is_talk = any(is_messages(values_at(record, path)) for record in records)
     return _SampledField(path, tuple(map(tuple, lines)), role, is_talk)
-
-
-def _distinct(fields: Sequence[_SampledField]) -> list[_SampledField]:
-    """Return the fields that no other repeats; of copies, the first."""
-    return [
-        each
-        for at, each in enumerate(fields)
-        if not any(
-            each.is_within(other) and (before < at or not other.is_within(each))
-            for before, other in enumerate(fields)
-            if other is not each
-        )
-    ]
 
 
 def passes_trial(records: Sequence[Record], read: Read) -> bool:

@@ -80,7 +80,8 @@ _TEMPLATES = (
         True,
     ),  # DeepSeek
     Template(
-        r"(?P<role>\[INST\]\s{0,2}<<SYS>>|<</SYS>>|\[/?INST\]|\[/?TOOL_RESULTS\]|\[SYSTEM_PROMPT\]|\[AVAILABLE_TOOLS\])",
+        r"(?P<role>\[INST\]\s{0,2}<<SYS>>|<</SYS>>"
+        r"|\[/?INST\]|\[/?TOOL_RESULTS\]|\[SYSTEM_PROMPT\]|\[AVAILABLE_TOOLS\])",
         ("</s>",),
         True,
     ),  # Llama 2, Mistral

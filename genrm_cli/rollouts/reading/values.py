@@ -1,10 +1,12 @@
 """Values of JSON: their texts, their kinds, and what stands at a path."""
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeGuard, TypeVar
 
 from genrm_cli.json_types import JsonObject
+
+T = TypeVar("T")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -14,6 +16,20 @@ def words(text: str) -> tuple[str, ...]:
 
 # An object with one of these holds its text there; any other holds it in all of its fields.
 _TEXT_KEYS = words("content text value message output response parts")
+
+
+def distinct(values: Iterable[T], covers: Callable[[T, T], bool]) -> list[T]:
+    """Return the values that no other covers; of values that cover each other, the first."""
+    order = list(values)
+    return [
+        each
+        for at, each in enumerate(order)
+        if not any(
+            covers(other, each) and (before < at or not covers(each, other))
+            for before, other in enumerate(order)
+            if before != at
+        )
+    ]
 
 
 def kind_of(value: object) -> str:
