@@ -88,7 +88,7 @@ NEMO_GYM_FORMATS = (
         ),
         _read_compare,
         rows=lambda record: record["response_objs"],
-        fields=Fields(history=("conversation_history",), response=("response_objs",)),
+        fields=Fields(prompt=("conversation_history",), response=("response_objs",)),
         owns_line=True,
     ),
 )

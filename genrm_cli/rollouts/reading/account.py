@@ -202,7 +202,7 @@ class _FormatTexts:
 
     def __init__(self, record: JsonObject, read: Fields) -> None:
         walk = _Walk(None)
-        shown = {*read.prompt, *read.system, *read.history, *read.context, *read.response}
+        shown = {*read.prompt, *read.context, *read.response}
         values = ((path, values_at(record, path)) for path in shown)
         self._texts = {
             each.text for path, value in values for each in walk.texts(value, path, path)

@@ -23,14 +23,15 @@ PROMPTS = words(
 # Prompts if they are requests to an API, and responses if they are its replies.
 REQUESTS = words("request request_body params body modelInput infer_request")
 REPLIES = words("response_body result modelOutput choices")
-# Parts of a prompt beside it.
+# Parts of a prompt beside it, in the order in which they are shown. `suffix` is what follows the
+# gap that the policy fills (FIM).
 SYSTEMS = words(
     "system system_prompt system_message system_instruction developer_prompt instructions"
 )
-HISTORIES = words("history conversation_history chat_history")
-# `suffix` is what follows the gap that the policy fills (FIM).
-CONTEXTS = words(
-    "context contexts passage passages choices options retrieved_contexts retrieval_context suffix"
+PARTS = (
+    *SYSTEMS,
+    *words("context contexts passage passages choices options retrieved_contexts"),
+    *words("retrieval_context suffix history conversation_history chat_history"),
 )
 # One response, or a list of alternatives.
 RESPONSES = words(
@@ -53,7 +54,7 @@ REFERENCES = words(
     "ideal_completion solution solutions target targets label labels"
 )
 RESPONSE_NAMES = (*RESPONSES, *MANY_RESPONSES, *UNCLEAR)
-_PROMPT_NAMES = frozenset((*PROMPTS, *SYSTEMS, *HISTORIES, *CONTEXTS, "raw_input"))
+_PROMPT_NAMES = frozenset((*PROMPTS, *PARTS, "raw_input"))
 # Any other name that ends in one of these words could be a prompt or a response as well, even one
 # of a word or two.
 _PROMPT_WORDS = words(
@@ -183,13 +184,12 @@ class Fields:
     Attributes:
         prompt: what the policy answered: a text or messages. Of several, the first that a line has
             is read.
+        context: parts of the prompt beside it: system prompt, history, passages and the like.
         response: what the policy answered; of several likewise.
         metadata: names, rewards, and what else tells the format apart.
     """
 
     prompt: tuple[str, ...] = ()
-    system: tuple[str, ...] = ()
-    history: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     response: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()

@@ -11,9 +11,8 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.account import settings_of_roles
 from genrm_cli.rollouts.reading.answers import is_api_choices, is_reply, is_request
 from genrm_cli.rollouts.reading.known_names import (
-    CONTEXTS,
-    HISTORIES,
     MANY_RESPONSES,
+    PARTS,
     PROMPTS,
     REFERENCES,
     REPLIES,
@@ -31,8 +30,8 @@ from genrm_cli.rollouts.reading.values import (
     has_text,
     is_messages,
     iter_texts,
+    list_or_empty,
     messages_in,
-    text_or_empty,
     values_at,
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
@@ -43,9 +42,7 @@ _SUFFIX = "The text that follows the response:"
 # The fields that a line with a prompt and a response may have, by role.
 LINE_FIELDS = Fields(
     prompt=(*PROMPTS, *REQUESTS),
-    system=SYSTEMS,
-    history=HISTORIES,
-    context=CONTEXTS,
+    context=PARTS,
     response=(*RESPONSES, *MANY_RESPONSES, *REPLIES),
     reference=REFERENCES,
 )
@@ -192,30 +189,22 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
     references.
     """
     taken = read.names()
-    others = {
-        plain: name
+    beside = [
+        name
         for name, value in record.items()
-        if name not in taken
-        and has_text(value)
-        and (plain := plain_name(name)) in (*SYSTEMS, *HISTORIES, *CONTEXTS)
-        and not (plain in ("options", "choices") and _is_no_options(value))
-    }
-    beside = [others[plain] for plain in (*CONTEXTS, *HISTORIES) if plain in others]
-    history = [name for name in beside if is_messages(record[name]) or _is_pairs(record[name])]
-    return replace(
-        read,
-        system=tuple(others[plain] for plain in SYSTEMS if plain in others),
-        history=tuple(history),
-        context=(*read.context, *(name for name in beside if name not in history)),
-        reference=tuple(name for name in REFERENCES if name in record and name not in taken),
-    )
+        if name not in taken and plain_name(name) in PARTS and has_text(value)
+    ]
+    beside = [name for name in beside if not _is_no_options(plain_name(name), record[name])]
+    beside.sort(key=lambda name: PARTS.index(plain_name(name)))
+    references = tuple(name for name in REFERENCES if name in record and name not in taken)
+    return replace(read, context=(*read.context, *beside), reference=references)
 
 
 def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) -> list[Rollout]:
     """Return rollouts whose prompts have the system prompt, history and context beside them, each
     once.
     """
-    if not (read.system or read.history or read.context):
+    if not read.context:
         return list(rollouts)
     return [
         replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts
@@ -224,42 +213,39 @@ def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) ->
 
 def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
     shown = "\n".join(turn.text for turn in turns)
-    texts = {name: text_of_part(values_at(record, name)) for name in (*read.system, *read.context)}
-    system = [Turn("system", texts[name]) for name in read.system if texts[name] not in shown]
-    history = [turn for name in read.history for turn in _turns_of_history(record[name])]
-    context = [
-        f"{_SUFFIX}\n{texts[name]}" if plain_name(name) == "suffix" else texts[name]
-        for name in read.context
-        if texts[name] not in shown
-    ]
-    if any(context):
-        is_asked = bool(turns) and turns[-1].role == "user"
-        asked = [turns[-1].text] if is_asked else []
+    before: list[Turn] = []
+    context: list[str] = []
+    for name in read.context:
+        value = values_at(record, name)
+        text = text_of_part(value)
+        plain = plain_name(name)
+        if plain not in SYSTEMS and (history := _turns_of_history(value)):
+            before += history
+        elif text not in shown and plain in SYSTEMS:
+            before.append(Turn("system", text))
+        elif text not in shown:
+            context.append(f"{_SUFFIX}\n{text}" if plain == "suffix" else text)
+    if context:
+        asked = [turn.text for turn in turns[-1:] if turn.role == "user"]
         turns = turns[: len(turns) - len(asked)]
         turns = (*turns, Turn("user", join_texts([*asked, *context])))
-    return (*dict.fromkeys(system), *history, *turns)
+    return (*dict.fromkeys(before), *turns)
 
 
-def _is_pairs(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, list)
-        and len(each) == 2
-        and all(isinstance(text, str | None) for text in each)
-        for each in value
-    )
-
-
-def _turns_of_history(value: list[object]) -> tuple[Turn, ...]:
-    """Return the turns of earlier messages, or of pairs of question and answer."""
+def _turns_of_history(value: object) -> tuple[Turn, ...]:
+    """Return the turns of earlier messages, or of pairs of question and answer; none for anything
+    else.
+    """
     if is_messages(value):
         return turns_of_messages(value)
-    turns = (
-        Turn(role, text_or_empty(text))
-        for pair in value
-        if isinstance(pair, list)
+    pairs = [pair for pair in list_or_empty(value) if isinstance(pair, list) and len(pair) == 2]
+    turns = [
+        Turn(role, text)
+        for pair in pairs
         for role, text in zip(("user", "assistant"), pair, strict=True)
-    )
-    return tuple([turn for turn in turns if turn.text])
+        if isinstance(text, str) and text
+    ]
+    return tuple(turns) if pairs == value else ()
 
 
 def text_of_part(value: object) -> str:
@@ -287,11 +273,11 @@ def _options_of(value: object) -> Mapping[object, object]:
     return value if is_labelled else {}
 
 
-def _is_no_options(value: object) -> bool:
+def _is_no_options(plain: str, value: object) -> bool:
     """Whether a value is no part of a prompt despite its name: settings called `options`, one lone
     choice, which is the known answer, or the choices of an API.
     """
-    if _options_of(value):
+    if plain not in ("options", "choices") or _options_of(value):
         return False
     is_lone = isinstance(value, list) and len(value) < 2
     return isinstance(value, dict) or is_lone or is_api_choices(value)
