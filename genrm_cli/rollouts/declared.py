@@ -10,6 +10,7 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.values import kind_of
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
+# A value of a message: enough to recognise it, not enough to fill a screen.
 _SHOWN_CHARS = 40
 _SETTING = SettingRef("require_metadata")
 

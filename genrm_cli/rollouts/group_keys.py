@@ -54,6 +54,7 @@ def _at(record: JsonObject, path: str) -> str | None:
     return str(value) if isinstance(value, str | int | float) and value != "" else None
 
 
+# As verl and TRL, ROLL, older trainers and rLLM call it.
 _STEP_NAMES = ("step", "global_step", "global_steps", "training_step")
 
 

@@ -14,8 +14,12 @@ from genrm_cli.rollouts.rollout import Rollout, chars_of_items, only_words
 from genrm_cli.rollouts.row_groups import BLOCK_ROWS, RareNumbers, RowGroups, Words, group_rows
 from genrm_cli.verdicts import Explanation, Reason
 
+# No rollout index: `integer` reads none beyond 62 bits.
 _NO_INDEX = -(2**63)
+# The attempt at a rollout is in the lower half of the number of its attempts.
 _ATTEMPT_MASK = 2**32 - 1
+# In the column that says whether a task may be split by prompt, 0 and 1 are no and yes; these say
+# that it was, and that the prompt is the key.
 _WAS_SPLIT = 2
 _BY_PROMPT = 3
 

@@ -16,6 +16,7 @@ from genrm_cli.rollouts.reading.values import list_or_empty
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 from genrm_cli.rollouts.views import SharedView
 
+# What Python's `str` makes of a missing text, and so what NeMo Gym shows.
 EMPTY_RESPONSE = "None"
 _INDICES = ("_ng_task_index", "task_index", "_ng_rollout_index", "rollout_index")
 

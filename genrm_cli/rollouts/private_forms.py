@@ -9,6 +9,7 @@ from functools import cached_property
 
 MARKS = {"email": "[EMAIL]", "identity": "[IDENTITY]", "phone": "[PHONE]"}  # masked in this order
 
+# Between the groups of a number; the others are no-break spaces, as typesetters use them.
 SPACES = r" \u00a0\u202f"
 # Scripts without spaces between words are excluded: an address may begin and end anywhere in them.
 LETTER = (

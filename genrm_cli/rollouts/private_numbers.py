@@ -50,6 +50,8 @@ def _grouped(*sizes: int, separators: str = SPACES + _DASH) -> str:
     return rf"{first}(?P<separator>[{separators}])" + "(?P=separator)".join(others)
 
 
+# Issuers whose cards have check digits: Amex, Visa, Mastercard, Discover, Mir, UnionPay and
+# others.
 _CARD_START = "(?=[3-6]|220[0-4]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)"
 _SSN_CUE = r"(?i:(?<![A-Za-z])(?:ssn|social security(?: number| no\.?)?)(?: is)?)[ :#=.*]{0,4}"
 IDENTITIES = (
@@ -95,6 +97,7 @@ _NO_PHONE = re.compile(
 )
 # Where national numbers start with 0; together they allow most of what other countries do.
 _TRUNK_COUNTRIES = ("DE", "GB", "FR", "JP", "AU", "IN", "CN", "BE", "EG", "AR")
+# Where national numbers are written with a hyphen before the last four digits.
 _DASHED_COUNTRIES = ("CN", "BR")
 
 
@@ -147,6 +150,7 @@ _TRUNK_REST = (
     rf"[0-9]{{2,8}}(?:(?P<separator>[{SPACES}{_DASH}.])[0-9]{{2,8}}(?:"
     rf"(?P=separator)[0-9]{{2,8}}){{0,3}})?"
 )
+# The most certain forms first: what one masks, the next does not see.
 PHONES = (
     Form(rf"{_PHONE_WORD}(?P<it>(?:\((?=[0-9]{{1,5}}\)))?[0-9]{_GROUPS}){_AFTER}", _is_phone),
     _number(rf"\+[1-9]{_GROUPS}", _is_international),

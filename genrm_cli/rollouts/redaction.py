@@ -9,6 +9,7 @@ from genrm_cli.errors import SettingRef, UsageError, how_to_install
 from genrm_cli.regex import compile_regex
 from genrm_cli.rollouts.private_forms import EMAIL, MARKS, Form
 
+# Of the user's own patterns, of which no kind is known.
 OWN_MARK = "[REDACTED]"
 _LONG_NUMBER = re.compile(
     r"[0-9](?:[^0-9A-Za-z\n]{0,3}[0-9]){5}"

@@ -125,6 +125,7 @@ class Media(_Part):
 
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
 _WORDS = (Text, Refusal)  # a union would be made anew at every use
+# A response of these alone is shown as its answer.
 _WORDS_AND_REASONING = (*_WORDS, Reasoning)
 
 

@@ -3,10 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+# Words of risk levels that call for an intervention, as clinics and data sets name them.
 _ACUTE = frozenset(
     {"crisis", "imminent", "acute", "emergency", "high", "severe", "critical", "suicidal"}
 )
+# `no crisis` and `non-acute` are none.
 _DENIALS = frozenset({"no", "not", "non", "without"})
+# Profiles nest two or three levels; deeper values are not meant to be read.
 _DEPTH = 4
 
 

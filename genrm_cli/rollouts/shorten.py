@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
 
+# Tokenisers give each of these a token of its own.
 _DENSE = (string.digits + string.punctuation).encode()
 _TURN_TOKENS = 16  # of the markers around a turn
 _IMAGE_TOKENS = 2_048  # of a photograph; vision models of 2026 take 300 to 4,000

@@ -36,9 +36,11 @@ Listed = Mapping[int, Sequence[Criterion]]
 # increase it when responses are read or shown differently, so that earlier outputs become stale
 READING_VERSION = 6
 
+# The first block of code of an answer that is asked for as JSON.
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 # The end of a sentence, of code, or of a short answer such as `42` or `Paris`.
 _ENDS = re.compile(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
+# What a transcript is divided by; texts must not imitate it.
 _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 

@@ -32,6 +32,7 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
 _FAILED = ("errored", "canceled", "expired")  # requests of an Anthropic batch
+# Looked up for each conversation, of which few have any.
 _REFERENCES = frozenset(REFERENCES)
 
 

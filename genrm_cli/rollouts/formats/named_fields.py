@@ -31,6 +31,7 @@ from genrm_cli.rollouts.reading.record_fields import identifier
 from genrm_cli.rollouts.reading.values import is_messages
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
+# In an error that lists what is there instead of a missing field.
 _SHOWN_KEYS = 8
 
 

@@ -28,6 +28,7 @@ _NOT_ROLLOUTS = {
     "score_1 score_2": "verdicts: pass the file of rollouts",
     "response_i response_j": "comparisons: pass the file of rollouts",
 }
+# Enough to recognise the writer.
 _SHOWN_KEYS = 8
 
 
@@ -43,12 +44,9 @@ def describe_unrecognised(record: Record) -> Message:
     if gold is not None:
         told += f"{gold} is a reference, which is judged only if it is named; "
     left = open_fields(record, Fields())
-    advice = describe_open(left, "no format has these fields") if left else _name_fields()
+    names = Message.of("name its fields with ", settings_of_roles())
+    advice = describe_open(left, "no format has these fields") if left else names
     return Message.of(told, advice, "; see `genrm formats`")
-
-
-def _name_fields() -> Message:
-    return Message.of("name its fields with ", settings_of_roles())
 
 
 def looks_like(record: Record) -> str | None:

@@ -25,20 +25,27 @@ from genrm_cli.rollouts.reading.values import is_messages, iter_texts, json_in, 
 
 # A sentence has three words, most names and categories have fewer.
 _LEAST_WORDS = 3
+# Of a title or a list of categories under the name of a label.
 _LABEL_WORDS = 5
 _LONG_WORDS = 8  # of an answer that nobody repeats word by word
+# An example in a message should fit on a line beside its path.
 _SHOWN_CHARS = 40
 _SHOWN_FIELDS = 4
 _MAX_DEPTH = 60  # deeper values are no writer's, and recursion has a limit
+# A word has a letter: numbers and signs alone are none.
 _LETTERS = re.compile(r"[^\W\d_]")
 # Scripts without spaces between words: two characters count as a word.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+# Two lines, a call, or the end of a statement or a block.
 _CODE = re.compile(r"\S.*\n.*\S|\w\([^)]*\)|[;{]\s*\Z|\s\}\s*\Z", re.DOTALL)
+# Dates and times have three words or more, such as `Mon Nov 24 10:00`.
 _TIME = re.compile(r"(?:[A-Z][a-z]{2,8},? ){1,2}\d|\d{1,4}[-/. ](?:\d|[A-Z][a-z]{2})|\d{1,2}:\d\d")
+# What a template or a writer puts around texts that the format took.
 _FRAME = re.compile(
     r"<[|｜][^<>]{1,40}[|｜]>|\b(?:system|user|human|assistant|model|ai|question|answer|q|a)\b",
     re.IGNORECASE,
 )
+# A text of one of these roles needs no further account.
 _SETTLED: frozenset[Role | None] = frozenset(("reference", "reasoning", "verdict", "metadata"))
 
 

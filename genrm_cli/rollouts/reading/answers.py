@@ -38,6 +38,7 @@ _ASKED = (
     ("inputText",),
 )
 _OUTCOMES = ("succeeded", "errored", "canceled", "expired")  # of a request of an Anthropic batch
+# A text of an API comes with one of these.
 _CHOICE_NAMES = frozenset(("index", "finish_reason", "logprobs"))
 _HOLDERS = ("message", "content", "output")  # where a reply has the message as an object
 

@@ -39,6 +39,7 @@ RESPONSES = words(
     "model_completion output_text response_text text generated_response generated_solution "
     "llm_response llm_output actual_output message output_response"
 )
+# A list under one of these holds alternatives, even of messages.
 MANY_RESPONSES = words("responses completions outputs generations samples candidates rollouts")
 # A response for some writers; an extract of one, a pair, or a whole conversation for others. Read
 # only if named.
@@ -115,7 +116,9 @@ _TELLING: dict[str, Role] = {
         "response",
     ),
 }
+# Where a word of a name in camel case, with underlines or hyphens begins.
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+# A number or a letter at the end tells one of several: `response_1`, `response_b`.
 _NUMBER = re.compile(r"(?<=[a-z])_?\d+$|_[a-z]$")
 
 

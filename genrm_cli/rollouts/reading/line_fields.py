@@ -36,6 +36,7 @@ from genrm_cli.rollouts.reading.values import (
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
 
+# Fields whose messages may hold the prompt alone, or the response, too.
 CONVERSATIONS = ("messages", "conversation", "conversations", "turns")
 # How a judge is told which part of the text follows the gap that the policy fills.
 _SUFFIX = "The text that follows the response:"

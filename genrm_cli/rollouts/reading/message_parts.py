@@ -28,10 +28,14 @@ from genrm_cli.rollouts.rollout import (
 )
 
 Part = str | Item
+# OpenAI, LangChain, Anthropic, Cohere, OpenHands, interpreters, searches and others.
 _CALL_INPUTS = words("arguments args input parameters action code queries kwargs tool_input")
 _CALL_NAMES = words("name function_name toolName tool_name tool functionName")
+# What of a call is not its arguments, if these have no name of their own.
 _CALL_FRAME = frozenset((*_CALL_NAMES, "id", "type", "call_id", "tool_call_id", "status", "index"))
+# The first that is there is the result: others may be its raw form.
 _RESULTS = words("output result response content results outputs logs")
+# Anything else is a path or an id, which no judge can load.
 _URLS = ("https://", "http://", "data:image/")
 _REASONING_FIELDS = words("reasoning thinking thought text content summary")
 _REASONING_KINDS = words(
@@ -41,8 +45,10 @@ _REASONING_KINDS = words(
 _REASONING_KEYS = frozenset(("thought", "thinking", "reasoningContent"))
 _CALL_KEYS = words("functionCall function_call toolUse toolCall executableCode")
 _RESULT_KEYS = ("functionResponse", "function_response", "toolResult", "codeExecutionResult")
+# Ends of types: `server_tool_use`, `mcp_tool_result` and the like.
 _CALL_KINDS = ("tool_use", "tool_call", "function_call", "toolcall")
 _RESULT_KINDS = ("tool_result", "tool_call_response", "function_call_output", "tool_response")
+# In a type or a key: what has none of these and holds text is refused.
 _MEDIA_WORDS = words("image audio video file document data media pdf url")
 
 

@@ -45,6 +45,7 @@ from genrm_cli.rollouts.rollout import (
 REASONING = "reasoning"
 """The role of a message that is reasoning of the policy; it is part of no prompt."""
 
+# Other names of roles; an unknown role is one of the environment.
 _ROLES = {
     "developer": "system",
     **dict.fromkeys(("function", "observation", "ipython"), "tool"),
@@ -52,6 +53,7 @@ _ROLES = {
     **dict.fromkeys(words("gpt chatgpt model bot chatbot ai agent"), "assistant"),
     **dict.fromkeys(("thought", "thinking", "thoughts", "analysis"), REASONING),
 }
+# OpenAI, Gemini, Cohere, ShareGPT, and what loggers call it.
 _CONTENT = words("content parts text value message prompt")
 _TOOL_CONTENT = ("output", "result", "response")
 _REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
@@ -69,6 +71,7 @@ _KNOWN = frozenset(
         *words("reasoning_details thinking_blocks audio error state tags stats"),
     )
 )
+# In the name of an unknown field: its objects could be calls.
 _CALLING_WORDS = frozenset(words("call calls tool tools action actions function"))
 
 

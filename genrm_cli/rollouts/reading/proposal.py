@@ -21,8 +21,11 @@ Read = Callable[[Record], list[Rollout]]
 MakeReader = Callable[[str, str | None], Read]
 """Returns a reader of lines from the path of the response and those of the prompt."""
 
+# Enough for several groups of a shuffled file, and read at once.
 SAMPLE_LINES = 64
+# More fields with the name of a prompt are a table of something else.
 _MAX_PROMPT_FIELDS = 3
+# The likeliest; `genrm validate` shows all.
 _SHOWN_CHOICES = 4
 _LEAST_WORDS = 9  # more than any name or title has
 # One word with a digit or a sign between letters, or numbers.

@@ -11,9 +11,11 @@ _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
 _OPEN = rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought(?=\s|\Z)"
 _CLOSE = rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
 _TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
+# A text without any of these has no tag.
 _SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
 _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
+# Indented by four spaces, it is code itself.
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _CHANNEL = re.compile(
     r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>",
@@ -24,11 +26,16 @@ _CHANNEL = re.compile(
 _BARE_CHANNEL = re.compile(
     r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?"
 )
+# A sentence glued to the name of its channel; prose has a space after `analysis`.
 _BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9]")
+# A prompt that ends so lets the policy begin within its reasoning.
 _OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
+# Between two tags that are only mentioned: `<think> and </think>`.
 _NO_THOUGHT = re.compile(r"\W*(?:(?:and|or|to|until)\W*)?")
 _OPENED_REACH = 80  # characters
+# Where a policy begins, in prompts without a known template.
 _ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
+# Left at the end of outputs that were decoded with special tokens.
 END_TOKENS = words(
     "<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> </s> <eos> <end_of_turn> "
     "<|end|> <|return|> <|call|> <|end_of_turn|> <|END_OF_TURN_TOKEN|> <|END_RESPONSE|> "

@@ -21,9 +21,11 @@ _TASK_FIELDS = (
     ("example_id", "example"),
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
+# Where NeMo Gym and logs of calls keep the tools.
 _WITH_TOOLS = ("responses_create_params", "request", "response")
 # Columns of the prompt, beside its text.
 _MEDIA_FIELDS = words("image images video videos audio audios")
+# OpenAI, Anthropic, Gemini, Bedrock.
 _STOP_FIELDS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _CUT_OFF = frozenset(
     words("length max_tokens max_output_tokens max_length model_length token_limit max_seq_len")

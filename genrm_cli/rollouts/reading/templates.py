@@ -92,6 +92,7 @@ _TEMPLATES = (
         in_channels=True,
     ),  # Harmony: gpt-oss
 )
+# Other names of roles, and the marks that stand for one.
 _ROLES = {
     **dict.fromkeys(("model", "ai", "chatbot", "tool▁outputs▁end"), "assistant"),
     **dict.fromkeys(("observation", "ipython", "environment", "tool▁outputs▁begin"), "tool"),
@@ -114,7 +115,10 @@ _ROLE_GLUED = re.compile(r"(?P<role>system|user|assistant|ipython)\n\n")
 _ROLE_HARMONY = re.compile(
     r"(?P<role>\Asystem(?=You are ChatGPT)|(?<=every message\.)user|assistant\Z)"
 )
+# A conversation by the first letters of its roles: it ends with the policy, and tools speak only
+# between its turns.
 _IN_ORDER = re.compile(r"s?u(?:a(?:u|t+u?))*a")
+# What a template may write before the policy: an empty or a closed block of reasoning.
 _PREFILL = re.compile(
     r"\s*(?:<think(?:ing)?>\s*</think(?:ing)?>|<\|channel>thought\s*<channel\|>|</think>)?\s*"
 )

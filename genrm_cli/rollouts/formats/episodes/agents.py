@@ -31,14 +31,18 @@ from genrm_cli.rollouts.reading.values import (
 )
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
+# The names of a task, the most particular first: `id` may be that of the run.
 _IDS = ("instance_id", "task_id", "id", "task_name")
+# Signs in the reason for an end that a limit of turns, time, tokens or cost was reached.
 _CUT_OFF = words("limit max_ exit_cost exit_context timeout too_many")
 _ENDS = ("exit_status", "termination_reason")
 # One of these tells a simulation of tau-bench from other messages with a task.
 _OF_SIMULATIONS = frozenset(("reward_info", "termination_reason", "agent_cost", "user_cost"))
 # What the policy or another says in a step.
 _SAID = words("message response thought text content system_prompt")
+# What SWE-smith and SWE-bench keep beside the messages of a task.
 _SOLUTIONS = frozenset(("resolved", "patch", "model_patch"))
+# An event of OpenHands has a source and is one of these.
 _OPENHANDS = frozenset(("action", "observation"))
 _IDLE_EVENTS = ("", "recall", "change_agent_state")  # events of OpenHands
 
