@@ -60,6 +60,7 @@ bench: $(READY)
 guide: $(READY)
 	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md
 	$(BIN)/python tests/architecture_picture.py
+	$(BIN)/python tests/guide/demo_picture.py
 
 # The guide as static pages in .site/out. The generator takes only pages beside its configuration.
 site: $(READY)
