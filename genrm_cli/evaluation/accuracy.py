@@ -30,6 +30,7 @@ class Preference(StrEnum):
     TIE = "tie"
 
 
+_EVEN = 0.5
 _LEAST_PAIRS = 10  # fewer say too little to plan by
 # At an accuracy just beyond the critical value, half of the evaluations tell.
 _FOR_POWER = 1 + NormalDist().inv_cdf(POWER) / Z_95
@@ -333,6 +334,14 @@ def pairs_to_tell(accuracy: PairShare) -> int | None:
         return None
     wider = (accuracy.value - accuracy.low) / (accuracy.value - 0.5)
     return math.ceil(accuracy.pairs * (wider * _FOR_POWER) ** 2)
+
+
+def pair_result(record: PairRecord) -> float | None:
+    """Return 1 if both orders together prefer the chosen response, 0 if the other one, else 0.5;
+    None without a verdict.
+    """
+    mean = _mean(order.credit for order in record.orders if order.credit is not None)
+    return mean if mean is None or mean == _EVEN else float(mean > _EVEN)
 
 
 def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from genrm_cli.evaluation.accuracy import PairRecord, PairShare, share_of_items
+from genrm_cli.evaluation.accuracy import PairRecord, PairShare, pair_result, share_of_items
 from genrm_cli.evaluation.benchmark_rules import (
     StyleAccuracy,
     TiesPrompt,
@@ -78,14 +78,14 @@ class _LabelledLine:
         if is_graded:
             scores = self.scores()
             return chance if scores is None else best_of([*scores[0], *scores[1]])
-        results = [_result_of(self.pairs[0, j]) for j in range(self.wrong)]
+        results = [pair_result(self.pairs[0, j]) for j in range(self.wrong)]
         known = [result for result in results if result is not None]
         return best_of_pairs(known) if len(known) == self.wrong else chance
 
     def wins(self) -> list[list[float]]:
         """Return, for each right response, 1 for each wrong one that it beats; a tie is wrong."""
         return [
-            [float((_result_of(self.pairs[i, j]) or 0.0) > _EVEN) for j in range(self.wrong)]
+            [float((pair_result(self.pairs[i, j]) or 0.0) > _EVEN) for j in range(self.wrong)]
             for i in range(self.right)
         ]
 
@@ -120,15 +120,6 @@ def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> Bench
 
 def _share(earned: Iterable[float]) -> PairShare:
     return share_of_items((str(number), credit) for number, credit in enumerate(earned))
-
-
-def _result_of(record: PairRecord) -> float | None:
-    """Return 1 if both orders together prefer the right response, 0 if the wrong one, else .5."""
-    earned = [order.credit for order in record.orders if order.credit is not None]
-    if not earned:
-        return None
-    mean = fmean(earned)
-    return _EVEN if mean == _EVEN else float(mean > _EVEN)
 
 
 def _styles_of(lines: Sequence[_LabelledLine]) -> StyleAccuracy | None:

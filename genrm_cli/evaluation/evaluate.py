@@ -11,6 +11,16 @@ from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, ev
 from genrm_cli.evaluation.benchmarks import BenchmarkScores, benchmark_scores
 from genrm_cli.evaluation.pair_records import joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
+from genrm_cli.evaluation.people import (
+    PeopleQuality,
+    PersonLabel,
+    choose_to_label,
+    first_pairs,
+    people_quality,
+    read_labels,
+    shows_chosen_first,
+    stratum_of,
+)
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -52,6 +62,7 @@ class EvalResult:
         partial: whether a limit left judgements unasked.
         rejects: the first rejected lines; `rejected_lines` counts all.
         figures: quality over all pairs; of a panel, that of its joint verdicts.
+        people: what people's labels say; None without any.
         benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
         by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
         redactions: matches masked in the texts sent, by kind.
@@ -69,6 +80,7 @@ class EvalResult:
     figures: JudgeQuality
     by_category: Mapping[str, JudgeQuality]
     benchmarks: BenchmarkScores | None
+    people: PeopleQuality | None
     by_judge: Mapping[str, JudgeQuality]
     panel: PanelQuality | None
     redactions: Mapping[str, int]
@@ -92,12 +104,18 @@ def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> 
 
 
 async def evaluate_judge(
-    pairs_uri: str, result_uri: str | None, run: RunContext, sentinels_uri: str | None = None
+    pairs_uri: str,
+    result_uri: str | None,
+    run: RunContext,
+    sentinels_uri: str | None = None,
+    labels_uri: str | None = None,
+    to_label_uri: str | None = None,
 ) -> EvalResult | None:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
     it there.
 
-    `sentinels_uri` receives the pairs that fit as sentinels of this judge. Return None, without a
+    `sentinels_uri` receives the pairs that fit as sentinels of this judge, and `to_label_uri` those
+    that people should label next; `labels_uri` has what people said so far. Return None, without a
     result, if the pairs wait for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
@@ -110,13 +128,17 @@ async def evaluate_judge(
     check_settings(settings)
     check_journal_place(settings)
     check_offline(settings)
-    places = [uri for uri in (result_uri, sentinels_uri) if uri is not None]
+    places = [uri for uri in (result_uri, sentinels_uri, to_label_uri) if uri is not None]
     for uri in places:
         require_rl_prefix(uri, settings.storage.any_prefix)
         if is_same_place(pairs_uri, uri):
             raise UsageError(f"the output {uri} is the input; choose another one.")
     refuse_defaults(settings, "a judge")
     started_s = time.monotonic()
+    labels: list[PersonLabel] = []
+    if labels_uri is not None:
+        with run.open_source(labels_uri) as source:
+            labels = read_labels(source)
     with run.open_source(pairs_uri) as source:
         for uri in places:
             run.store.at(uri).check_writable()  # before anything is paid for
@@ -131,6 +153,9 @@ async def evaluate_judge(
             if judges is None:
                 return None
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
+            if labels_uri is not None:
+                people = people_quality(result.pairs, labels, labels_uri)
+                result = replace(result, people=people)
             if result_uri is not None:
                 sinks[result_uri].write(render_document(to_json(result)))
             if sentinels_uri is not None:
@@ -138,6 +163,10 @@ async def evaluate_judge(
                     _choose_sentinels(result.pairs), pairs, source, run
                 ):
                     sinks[sentinels_uri].write(line)
+            if to_label_uri is not None:
+                chosen = choose_to_label(result.pairs, labels)
+                for line in _iter_lines_to_label(chosen, result, pairs, source, run):
+                    sinks[to_label_uri].write(line)
             outputs.commit()
     return result
 
@@ -227,6 +256,7 @@ def _result_of(
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),
         benchmarks=benchmark_scores(outcomes, is_graded=_is_graded(plan)),
+        people=None,
         by_judge={
             judge.name: evaluate(records, *prices)
             for judge, records in zip(plan.judges, by_judge, strict=False)
@@ -296,3 +326,33 @@ def _iter_sentinel_lines(
             yield render_record(
                 line if better.principle is None else {**line, "principle": better.principle}
             )
+
+
+def _iter_lines_to_label(
+    chosen: Sequence[str], result: EvalResult, pairs: LabelledPairs, source: Source, run: RunContext
+) -> Iterator[bytes]:
+    """Yield the lines that people complete with `rater` and `label`, in the order of the input:
+    half of the pairs show the chosen answer as A.
+    """
+    kept = set(chosen)
+    strata = {each.item: stratum_of(each) for each in first_pairs(result.pairs)}
+    for case, group in pairs.iter_groups(source, run):
+        key = case.pair.key
+        if key not in kept:
+            continue
+        answers = [each.answer for each in group.rollouts]
+        if not shows_chosen_first(key):
+            answers.reverse()
+        yield render_record(
+            {
+                "pair": key,
+                "prompt": [
+                    {"role": turn.role, "content": turn.text} for turn in group.rollouts[0].prompt
+                ],
+                "A": answers[0],
+                "B": answers[1],
+                "rater": None,
+                "label": None,
+                "stratum": strata[key],
+            }
+        )

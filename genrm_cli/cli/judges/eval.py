@@ -18,9 +18,12 @@ from genrm_cli.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from genrm_cli.evaluation.accuracy import Difference, JudgeQuality, PairShare
+    from genrm_cli.evaluation.agreement import RaterAgreement
     from genrm_cli.evaluation.benchmarks import BenchmarkScores
     from genrm_cli.evaluation.evaluate import EvalResult
     from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
+    from genrm_cli.evaluation.people import PeopleQuality
+    from genrm_cli.evaluation.prediction_powered import LabelledMean
 
 _COIN = 0.5  # accuracy of one
 _SHARES = {
@@ -69,6 +72,24 @@ def eval_(
             panel="Output",
         ),
     ] = None,
+    labels: Annotated[
+        str | None,
+        option(
+            "LABELS.jsonl",
+            "People's labels of pairs, to compare the judge with, and to estimate its accuracy "
+            "from few of them.",
+            "--labels",
+        ),
+    ] = None,
+    to_label: Annotated[
+        str | None,
+        option(
+            "TO_LABEL.jsonl",
+            "Also write up to 100 pairs that people should label next, for --labels.",
+            "--to-label",
+            panel="Output",
+        ),
+    ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
@@ -92,7 +113,7 @@ def eval_(
         return 0
     with watched(settings) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
-        result = run_to_end(evaluate_judge(pairs, output, run, sentinels))
+        result = run_to_end(evaluate_judge(pairs, output, run, sentinels, labels, to_label))
     if result is None:
         return 0
     if settings.output.json_output:
@@ -105,12 +126,16 @@ def eval_(
             print_parts(
                 "", _categories_table(result.by_judge, "judge"), "", _panel_text(result.panel)
             )
+        if result.people is not None:
+            print_parts("", *_people_lines(result.people))
         if set(result.by_category) != {""}:
             print_parts("", _categories_table(result.by_category))
     if not settings.output.quiet:
         _say_notes(result, output)
         if sentinels is not None:
             say(f"sentinels     {sentinels}")
+        if to_label is not None:
+            say(f"to label      {to_label}")
     refuse_partial(result)
     return 0
 
@@ -174,6 +199,50 @@ def _benchmark_lines(scores: "BenchmarkScores") -> list[str]:
             f"{percent_text(max(curve))}, {percent_text(curve[-1])} at k = {len(curve)}"
         )
     return lines
+
+
+def _people_lines(people: "PeopleQuality") -> list[str]:
+    """Return what people's labels say, as sentences."""
+    raters = counted(len(people.raters), "rater")
+    pairs = counted(people.pairs, "pair")
+    lines = [
+        f"people: {counted(people.labels, 'label')} by {raters} of {pairs}; the judge "
+        f"agrees with most of them on {percent_text(people.judge_equal)}, kappa "
+        f"{_agreement_text(people.judge_kappa)}"
+    ]
+    if people.raters_alpha is not None and people.raters_kappa is not None:
+        lines.append(
+            f"between raters: alpha {_agreement_text(people.raters_alpha)}, kappa "
+            f"{_agreement_text(people.raters_kappa)}"
+        )
+    lines.append(f"right by people {_labelled_text(people.judge_accuracy)}")
+    lines.append(f"people prefer the chosen answer {_labelled_text(people.chosen_wins)}")
+    if people.origin == "unknown":
+        lines.append(
+            "how these pairs were chosen is unknown: the estimates use the labels alone, and hold "
+            "for pairs like them"
+        )
+    return lines
+
+
+def _agreement_text(found: "RaterAgreement") -> str:
+    if found.value is None:
+        return "undefined (one category only)"
+    if found.low is None:
+        return f"{found.value:.2f} (its interval cannot be told)"
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def _labelled_text(found: "LabelledMean | None") -> str:
+    if found is None:
+        return "cannot be told: each stratum needs four labels"
+    low = max(0.0, found.low)
+    high = min(1.0, found.high)
+    share = min(max(found.mean, 0.0), 1.0)
+    return (
+        f"in {percent_text(share)} of all pairs ({100 * low:.1f} to {100 * high:.1f}; "
+        f"the interval is {found.narrower:.2f} times that of the labels alone)"
+    )
 
 
 def _length_text(bias: "Difference") -> str:

@@ -1,0 +1,253 @@
+"""People's labels of pairs beside the verdicts of a judge.
+
+    {"pair": "1f0c...", "rater": "ann", "label": "A", "stratum": "agree"}
+
+`--to-label` writes such lines without rater and label: pairs drawn at random among those whose
+orders agree and among those whose orders do not, of which it takes more than their share, since
+verdicts err there. The estimates weight both strata by their size, so that nothing is biased. Only
+the first pair of each line counts, since pairs of one line depend on each other."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from typing import Literal
+
+from genrm_cli.errors import InputError
+from genrm_cli.evaluation.accuracy import PairRecord, pair_result
+from genrm_cli.evaluation.agreement import (
+    RaterAgreement,
+    agreement_of,
+    cohen_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+)
+from genrm_cli.evaluation.prediction_powered import (
+    LabelledMean,
+    LabelStratum,
+    plan_labels,
+    prediction_powered,
+    stratified,
+)
+from genrm_cli.scored.json_form import parse_json
+from genrm_cli.storage.source import Source
+
+AGREE = "agree"
+DISAGREE = "disagree"
+STRATA = (AGREE, DISAGREE)
+# Expected shares of wrong verdicts; only the plan of labels depends on them, no estimate.
+_ERROR_RATES = (0.1, 0.5)
+_TO_LABEL = 100  # an afternoon of one person
+_SEED = 0  # the same pairs again for the same verdicts
+
+Origin = Literal["strata", "random", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonLabel:
+    """One person's label of a pair.
+
+    Attributes:
+        pair: key or id of the pair.
+        label: `A`, `B` or `tie`, as `--to-label` shows the answers; or `chosen` or `rejected`. A
+            line without rater and label waits for them.
+        stratum: as `--to-label` wrote it.
+        drawn: `random` for pairs that the user drew at random from all.
+    """
+
+    pair: str
+    rater: str | None
+    label: Literal["A", "B", "tie", "chosen", "rejected"] | None
+    stratum: Literal["agree", "disagree"] | None = None
+    drawn: Literal["random"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeopleQuality:
+    """What people's labels say about a judge, and about each other.
+
+    Attributes:
+        pairs: that somebody labelled and the judge decided.
+        origin: how these pairs were chosen. If it is unknown, verdicts cannot narrow an interval,
+            and the labelled pairs stand for themselves only.
+        raters_alpha: Krippendorff's alpha; None with one rater, as is the next.
+        raters_kappa: Cohen's kappa of two raters, Fleiss' of more who labelled every pair.
+        judge_equal: share of pairs on which judge and most people agree, ties included.
+        judge_kappa: Cohen's kappa of the judge and most people.
+        judge_accuracy: how often the judge is right by people, over all pairs.
+        chosen_wins: how often people prefer the answer called chosen, over all pairs.
+    """
+
+    raters: tuple[str, ...]
+    labels: int
+    pairs: int
+    origin: Origin
+    raters_alpha: RaterAgreement | None
+    raters_kappa: RaterAgreement | None
+    judge_equal: float | None
+    judge_kappa: RaterAgreement
+    judge_accuracy: LabelledMean | None
+    chosen_wins: LabelledMean | None
+
+
+def read_labels(source: Source) -> list[PersonLabel]:
+    """Read a file of labels, or raise `InputError`."""
+    labels = []
+    for line in source.iter_lines():
+        try:
+            label = parse_json(PersonLabel, line.raw)
+        except ValueError as error:
+            raise InputError(
+                f"{source.uri}: line {line.number}: not a label ({error}); expected pair, rater, "
+                "and label: A, B or tie"
+            ) from error
+        if label.rater is not None and label.label is not None:
+            labels.append(label)
+    if not labels:
+        raise InputError(f"{source.uri}: no line has a rater and a label")
+    return labels
+
+
+def shows_chosen_first(key: str) -> bool:
+    """Return whether the chosen answer of a pair is shown to people as A: for half of the pairs."""
+    return int(key, 16) % 2 == 0
+
+
+def stratum_of(record: PairRecord) -> str | None:
+    """Return whether both orders agree; None without both verdicts."""
+    if not record.has_both:
+        return None
+    return AGREE if record.chosen_first.result == record.chosen_second.result else DISAGREE
+
+
+def choose_to_label(records: Sequence[PairRecord], labelled: Sequence[PersonLabel]) -> list[str]:
+    """Return the keys of at most 100 pairs to label next, in random order."""
+    known = {label.pair for label in labelled}
+    by_stratum: dict[str | None, list[str]] = defaultdict(list)
+    for record in first_pairs(records):
+        if not {record.item, record.id} & known:
+            by_stratum[stratum_of(record)].append(record.item)
+    keys = [by_stratum[name] for name in STRATA]
+    counts = plan_labels([len(each) for each in keys], _ERROR_RATES, _TO_LABEL)
+    random = Random(_SEED)
+    chosen = [
+        key for each, count in zip(keys, counts, strict=True) for key in random.sample(each, count)
+    ]
+    random.shuffle(chosen)
+    return chosen
+
+
+def people_quality(
+    records: Sequence[PairRecord], labels: Sequence[PersonLabel], uri: str
+) -> PeopleQuality:
+    """Compare a judge with people's labels of its pairs, read from a file of this name."""
+    pairs = {record.item: record for record in first_pairs(records)}
+    by_pair: dict[str, dict[str, float]] = defaultdict(dict)
+    strata: dict[str, str | None] = {}
+    keys = {record.id: key for key, record in pairs.items()} | {key: key for key in pairs}
+    for label in labels:
+        key = keys.get(label.pair)
+        if key is None:
+            raise InputError(f"{uri}: {label.pair!r} is not a pair of the input")
+        by_pair[key][str(label.rater)] = _value_of(label, key)
+        strata[key] = label.stratum
+    raters = sorted({str(label.rater) for label in labels})
+    labelled = {key: given for key, given in by_pair.items() if pair_result(pairs[key]) is not None}
+    origin = _origin_of(labels)
+    both = [
+        (_as_shown(_most(given), key), _as_shown(pair_result(pairs[key]), key))
+        for key, given in labelled.items()
+    ]
+    table = [
+        [_as_shown(given.get(rater), key) for rater in raters] for key, given in by_pair.items()
+    ]
+    people = {key: fmean(given.values()) for key, given in labelled.items()}
+    return PeopleQuality(
+        raters=tuple(raters),
+        labels=len(labels),
+        pairs=len(labelled),
+        origin=origin,
+        raters_alpha=agreement_of(table, krippendorff_alpha) if len(raters) > 1 else None,
+        raters_kappa=_kappa_of(table, len(raters)),
+        judge_equal=fmean(one == other for one, other in both) if both else None,
+        judge_kappa=agreement_of(both, cohen_kappa),
+        judge_accuracy=_estimate(pairs, people, strata, origin, of_judge=True),
+        chosen_wins=_estimate(pairs, people, strata, origin, of_judge=False),
+    )
+
+
+def first_pairs(records: Sequence[PairRecord]) -> Iterator[PairRecord]:
+    """Yield the first pair of each line."""
+    return (each for each in records if each.chosen_index == each.rejected_index == 0)
+
+
+def _value_of(label: PersonLabel, key: str) -> float:
+    """Return 1 for the chosen answer, 0 for the other one, 0.5 for a tie."""
+    if label.label == "tie":
+        return 0.5
+    if label.label in ("chosen", "rejected"):
+        return float(label.label == "chosen")
+    return float((label.label == "A") == shows_chosen_first(key))
+
+
+def _as_shown(value: float | None, key: str) -> float | None:
+    """Return 1 for A and 0 for B: most people prefer the chosen answers, which would look like
+    agreement by chance.
+    """
+    return value if value is None or shows_chosen_first(key) else 1 - value
+
+
+def _origin_of(labels: Sequence[PersonLabel]) -> Origin:
+    if all(label.stratum is not None for label in labels):
+        return "strata"
+    return "random" if all(label.drawn == "random" for label in labels) else "unknown"
+
+
+def _most(given: Mapping[str, float]) -> float:
+    """Return what most raters prefer: 1, 0, or 0.5 if neither answer leads."""
+    mean = fmean(given.values())
+    return 0.5 if mean == 0.5 else float(mean > 0.5)
+
+
+def _kappa_of(table: Sequence[Sequence[float | None]], raters: int) -> RaterAgreement | None:
+    if raters < 2:
+        return None
+    return agreement_of(table, cohen_kappa if raters == 2 else fleiss_kappa)
+
+
+def _estimate(
+    pairs: Mapping[str, PairRecord],
+    people: Mapping[str, float],
+    strata: Mapping[str, str | None],
+    origin: Origin,
+    *,
+    of_judge: bool,
+) -> LabelledMean | None:
+    """Return how often the judge is right by people, or else how often the chosen answer is better,
+    over all pairs.
+    """
+    truths = people
+    verdicts = {key: pair_result(record) for key, record in pairs.items()}
+    known = {key: verdict for key, verdict in verdicts.items() if verdict is not None}
+    if of_judge:
+        truths = {key: 1 - abs(known[key] - value) for key, value in people.items()}
+        # A judge whose orders agree is right more often.
+        known = {key: float(stratum_of(pairs[key]) == AGREE) for key in known}
+    if origin == "unknown":
+        return prediction_powered([*truths.values()], [0.0] * len(truths), [])
+    places = dict.fromkeys(known, "")
+    if origin == "strata":
+        places = {key: strata.get(key) or stratum_of(pairs[key]) or "" for key in known}
+    found = []
+    for place in sorted(set(places.values()) - ({""} if origin == "strata" else set())):
+        inside = [key for key in known if places[key] == place]
+        labelled = [key for key in inside if key in truths]
+        found.append(
+            LabelStratum(
+                [truths[key] for key in labelled],
+                [known[key] for key in labelled],
+                [known[key] for key in inside if key not in truths],
+            )
+        )
+    return stratified(found) if found else None
