@@ -118,6 +118,6 @@ def test_a_file_to_label_comes_back_as_labels(genrm, call):
     people = json.loads(done.out)["people"]
     assert (people["labels"], people["pairs"], people["origin"]) == (39, 39, "strata")
     done = call("eval", "pairs.jsonl", "--offline", "--labels", "labels.jsonl").ended(0)
-    assert "people: 39 labels by 1 rater of 39 pairs" in done.out
+    assert b"people: 39 labels by 1 rater of 39 pairs" in done.out
     done = call("eval", "pairs.jsonl", "--offline", "--labels", "pairs.jsonl")
     assert "pairs.jsonl: line 1: not a label" in done.ended(3).err
