@@ -139,10 +139,6 @@ def _is_art(record: Record) -> bool:
     )
 
 
-def _read_art(record: Record) -> list[Rollout]:
-    return [_read_trajectory(record, each) for each in _trajectories(record)]
-
-
 def _read_trajectory(record: Record, trajectory: object) -> Rollout:
     """Read a trajectory: the policy's part begins with its first choice; assistant messages before
     it are context.
@@ -173,7 +169,7 @@ GROUP_FORMATS = (
     Format(
         "art",
         _is_art,
-        _read_art,
+        lambda record: [_read_trajectory(record, each) for each in _trajectories(record)],
         rows=lambda record: list_or_empty(record.get("trajectories")),
         fields=Fields(
             prompt=("trajectories", "messages_and_choices"),

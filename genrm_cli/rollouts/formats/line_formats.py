@@ -127,8 +127,8 @@ def _fields_of_conversation(record: Record) -> Fields:
     field = _conversation_field(record) or CONVERSATIONS[0]
     read = parts_of(record, Fields(prompt=(field,), response=(field,)))
     messages = messages_in(record.get(field))
-    last = messages[-1] if is_messages(messages) else None
-    gold = None if _REFERENCES.isdisjoint(record) else repeated_reference(record, _text_of(last))
+    last = "".join(iter_texts(messages[-1])) if is_messages(messages) else ""
+    gold = None if _REFERENCES.isdisjoint(record) else repeated_reference(record, last)
     if gold is not None:
         raise UnreadableRecordError(
             f"the conversation ends in the known answer ({gold}), which the policy did not write; "
@@ -137,10 +137,6 @@ def _fields_of_conversation(record: Record) -> Fields:
             " if it did",
         )
     return read
-
-
-def _text_of(message: object) -> str:
-    return "".join(iter_texts(message))
 
 
 def _read_conversation(record: Record) -> list[Rollout]:

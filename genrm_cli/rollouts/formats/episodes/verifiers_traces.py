@@ -9,7 +9,6 @@ from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.messages import (
-    ChatMessage,
     media_of_messages,
     read_messages,
     turns_of_messages,
@@ -50,9 +49,11 @@ def _read_trace(record: Record, trace: JsonObject) -> Rollout:
     sampled = [node.get("sampled") is True for node in branch]
     first = sampled.index(True) if True in sampled else len(branch)
     messages = read_messages([node.get("message") for node in branch])
+    # An assistant message that the policy did not sample is context.
     items: list[Item] = []
     for message, is_sampled in zip(messages[first:], sampled[first:], strict=True):
-        items += _items_of(message, is_sampled=is_sampled)
+        is_context = message.role == "assistant" and not is_sampled
+        items += [Turn("context", message.turn.text)] if is_context else message.iter_items()
     last_calls = [call for call in list_or_empty(trace.get("calls")) if isinstance(call, dict)][-1:]
     ends = [{"stop_reason": trace.get("stop_condition")}, *last_calls]
     return rollout_of(
@@ -76,15 +77,6 @@ def _last_branch(nodes: object) -> list[JsonObject]:
         branch.append(nodes[at])
         at = nodes[at].get("parent")
     return branch[::-1]
-
-
-def _items_of(message: ChatMessage, *, is_sampled: bool) -> list[Item]:
-    """Return the items of a node; an assistant message that the policy did not sample is
-    context.
-    """
-    if is_sampled or message.role != "assistant":
-        return list(message.iter_items())
-    return [Turn("context", message.turn.text)]
 
 
 def _task_of(record: Record) -> str | None:
