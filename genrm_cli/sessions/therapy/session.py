@@ -12,8 +12,8 @@ from random import Random
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import TURN_LIMIT, Ask, Environment, ended
-from genrm_cli.sessions.rules.guard import guard, kinds_of
-from genrm_cli.sessions.rules.transcript import Effect, Finding
+from genrm_cli.sessions.rules.guard import ASKS, HELPS, first_turn, guard, kinds_of
+from genrm_cli.sessions.rules.transcript import THERAPIST, Effect, Finding, sentences_of
 from genrm_cli.sessions.session_options import CLIENT, POLICY
 from genrm_cli.sessions.session_rules import GUARD, RULES
 from genrm_cli.sessions.therapy.model_client import CLIENT_MODEL, ModelClient
@@ -166,7 +166,10 @@ def _ended_by_policy(state: SessionState) -> SessionState:
     """
     rules = state.scenario.of_rules
     kept = [text for text in rules.constraints if "ending" in kinds_of(text)]
-    if kept and rules.is_crisis and not state.client.is_safe:
+    own = sentences_of(state.messages, THERAPIST)
+    # A client's model may overlook either step; where the rules see both, nothing is certain.
+    is_seen = all(first_turn(mark, own) is not None for mark in (ASKS, HELPS))
+    if kept and rules.is_crisis and not (state.client.is_safe or is_seen):
         return ended(state, CONSTRAINT, POLICY, f"{kept[0]}: [END]")
     return ended(state, END_MARKER, POLICY)
 
