@@ -38,6 +38,11 @@ def test_fields_are_proposed_if_they_form_groups_with_a_prompt():
             "instruction,user_task",
         ),
         (
+            lambda q, a: {"doc": {"query": q, "choices": [GOLD]}, "reply": {"text": [a, "So."]}},
+            "reply.text",
+            "doc.query",
+        ),
+        (
             lambda q, a: {"instruction": q, "response": GOLD, "generated_answer": a},
             "generated_answer",
             "instruction",

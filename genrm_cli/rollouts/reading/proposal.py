@@ -192,7 +192,8 @@ def _read_field(
         is_identifying = all(len(text.split()) < _LEAST_WORDS for text in texts)
     if role in ("verdict", "metadata", "reasoning") or is_identifying:
         return None
-    is_lone = path in ("choices", "options") and any(len(line) == 1 for line in lines)
+    # A lone choice is the known answer.
+    is_lone = names[0] in ("choices", "options") and any(len(line) == 1 for line in lines)
     if is_lone or sum(map(bool, lines)) * 2 < len(records):
         return None
     is_talk = any(is_messages(values_at(record, path)) for record in records)
