@@ -127,7 +127,7 @@ def iter_requests(
         return
     response_of = dict(zip(answered, view.responses, strict=True))
     for number in range(len(plan.judges)):
-        for repeat, shown in _iter_lineups(key, answered, plan):
+        for repeat, shown in _iter_lineups(key, answered, view, plan):
             prompt = ListwisePrompt(
                 view.conversation,
                 tuple(response_of[index] for index in shown),
@@ -139,11 +139,12 @@ def iter_requests(
 
 
 def _iter_lineups(
-    key: str | None, answered: Sequence[int], plan: GroupPlan
+    key: str | None, answered: Sequence[int], view: SharedView, plan: GroupPlan
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the responses that are shown together, with the number of the repeat."""
     if plan.is_listwise:
-        for places, repeat in plan.lists.iter_lists(len(answered), key or ""):
+        lists = replace(plan.lists, list_size=view.list_size or plan.lists.list_size)
+        for places, repeat in lists.iter_lists(len(answered), key or ""):
             yield repeat, tuple(answered[place] for place in places)
         return
     for repeat in range(plan.pairing.repeats):

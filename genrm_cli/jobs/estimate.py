@@ -1,20 +1,22 @@
 """Estimate the cost of a run before it is paid for, less what its journal holds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from genrm_cli.errors import counted
+from genrm_cli.errors import UsageError, counted
 from genrm_cli.groups.check import judge_specs
+from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import count_requests, recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.index import correct_plan
+from genrm_cli.jobs.index import InputIndex, correct_plan, count_planned
 from genrm_cli.jobs.journals import has_remote_judge, known_journal
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.lookup import ProfileSource, source_of_profile
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import idle_judges
 from genrm_cli.judging.pacing.policy import cost_of
@@ -22,6 +24,7 @@ from genrm_cli.judging.profiles.profile import GradingProfile, Profile, render_m
 from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.settings import changed
 from genrm_cli.settings.panel import judges_of
 
 CHARS_PER_TOKEN = 4  # of English text; replaced by the mean tokens in the journal
@@ -82,13 +85,43 @@ def estimate_run(
         return RunEstimate(metrics.comparisons_planned)
     path = known_journal(output_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:
-        if plan.graders:  # they are not asked about responses without text
-            correct_plan(metrics, sum(count_requests(group, plan) for group in groups))
+        _correct_counts(groups, plan, run)
         return estimate_rest(run, None)
     with Journal(str(path), read_only=True) as journal:
         judges, specs = idle_judges(judge_specs(settings), run.open_options, journal)
         correct_plan(metrics, add_known(groups, plan.with_judges(specs), judges, metrics))
         return estimate_rest(run, journal)
+
+
+def _correct_counts(groups: Iterable[Group], plan: GroupPlan, run: RunContext) -> None:
+    """Count requests that depend on texts: graders are not asked about responses without text, and
+    lists that do not fit into the context of the judge are shorter.
+    """
+    plan = plan.with_judges(run.judge_specs())
+    if plan.graders or (plan.is_listwise and plan.rooms):
+        correct_plan(run.metrics, sum(count_requests(group, plan) for group in groups))
+
+
+def estimate_other_mode(index: InputIndex, run: RunContext) -> tuple[str, RunEstimate] | None:
+    """Return the other value of the setting `judging`, and the estimate of a run with it, without a
+    journal; None if the judge's profile leaves no choice.
+    """
+    judge = run.settings.judge
+    is_chosen = judge.judging == "listwise"
+    configs = judges_of(run.settings)
+    if judge.model is None or judge.judge is not None or len(configs) > 1:
+        return None
+    if not is_chosen and source_of_profile(configs[0]) is not ProfileSource.DEFAULT:
+        return None
+    mode = "pairwise" if is_chosen else "listwise"
+    settings = changed(run.settings, judging=mode, both_orders=False, goal="rewards")
+    try:
+        other = replace(run, settings=settings, plan=compile_plan(settings), metrics=RunMetrics())
+        count_planned(index, other.plan, other.metrics)
+        _correct_counts((group for _, _, group in index.iter_groups()), other.plan, other)
+    except UsageError:  # the context of the judge has no room for lists, for example
+        return None
+    return mode, estimate_rest(other, None)
 
 
 def add_known(

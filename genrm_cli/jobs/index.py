@@ -14,7 +14,7 @@ from typing import Any
 from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.plan import MAX_COMPARED
+from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import Sources
 from genrm_cli.json_types import Record
@@ -310,6 +310,15 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
             continue
         # They would compare rollouts of several training steps, and thus of several policies.
         metrics.groups_over_steps += len({index.steps[row] for row in table.compared(rows)}) > 1
+    count_planned(index, plan, metrics)
+
+
+def count_planned(index: InputIndex, plan: GroupPlan, metrics: RunMetrics) -> None:
+    """Count the requests of a plan about an input, and the characters that they show."""
+    table = index.table
+    for _, rows in index.iter_rows():
+        if table.mixed(rows) is not None:
+            continue
         answered = table.count_answered(rows)
         for effort in plan.efforts(answered):
             metrics.comparisons_planned += effort.requests

@@ -15,6 +15,7 @@ _DENSE = (string.digits + string.punctuation).encode()
 _TURN_TOKENS = 16  # of the markers around a turn
 _IMAGE_TOKENS = 2_048  # of a photograph; vision models of 2026 take 300 to 4,000
 _LEAST_TOKENS = 64  # less of a text is not worth judging
+_LEAST_LIST = 3  # responses; in a shorter list, a group of any size would have a block of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     """Cut the middle out of the longest texts of a group until each prompt fits into each room.
 
     Conversation and responses get the same limit, the largest with which the longest responses fit
-    into one prompt. So a rollout is shown alike in all its comparisons. The conversation may take
+    into one prompt. So a rollout is shown alike in all its comparisons. A list has fewer responses
+    before any of them is cut, three at least. The conversation may take
     half of the room before the responses do: otherwise long responses would hide the task from the
     judge, also where others are compared. Principle, rubric, reference and background stay whole.
     So does a view that fits, or of which too little would be left. If the texts are marked already,
@@ -63,7 +65,14 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         + _TURN_TOKENS * len(turns)
         + _IMAGE_TOKENS * len(view.images)
     )
-    limits = [_limits(turns, responses, room.responses, room.tokens - fixed) for room in rooms]
+    rooms = [replace(room, tokens=room.tokens - fixed) for room in rooms]
+    lists = [room for room in rooms if room.responses is not None and room.responses > 2]
+    if sizes := [_list_that_fits(sum(turns), responses, room) for room in lists]:
+        view = replace(view, list_size=min(sizes))
+        rooms = [
+            replace(room, responses=view.list_size) if room in lists else room for room in rooms
+        ]
+    limits = [_limits(turns, responses, room.responses, room.tokens) for room in rooms]
     of_turns, of_responses = (min(each) for each in zip(*limits, strict=True))
     is_cut = max(turns, default=0) > of_turns, max(responses) > of_responses
     if (
@@ -89,6 +98,15 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         responses=[text for text, _ in shown],
         shortened=tuple(cut + chars for _, chars in shown),
     )
+
+
+def _list_that_fits(turns: int, responses: Sequence[int], room: Room) -> int:
+    """Return the most responses of a list that fit uncut, however they are chosen."""
+    size = room.responses or len(responses)
+    longest = sorted(responses, reverse=True)
+    while size > _LEAST_LIST and turns + sum(longest[:size]) > room.tokens:
+        size = min(size, len(responses)) - 1
+    return max(size, _LEAST_LIST)
 
 
 def _limits(

@@ -104,6 +104,8 @@ class SharedView:
         criteria: likewise, the rubric of its row; `constraints` are those of its scenario.
         shortened: number of characters cut out of each response and its prompt so that they fit
             into the judge's context; empty if all fit.
+        list_size: the most responses that fit into one list of a listwise judge; None if its
+            lists fit as planned.
         images: mark and URL of each image to show.
     """
 
@@ -117,6 +119,7 @@ class SharedView:
     criteria: Listed = field(default_factory=dict)
     constraints: Listed = field(default_factory=dict)
     shortened: tuple[int, ...] = ()
+    list_size: int | None = None
     images: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -71,6 +71,45 @@ def test_large_groups_are_split_into_lists_that_share_responses(genrm, judge_ser
     assert set(ranks[-3:]) == {3, 2, 1}
 
 
+def test_lists_are_shortened_before_responses_are(genrm, judge_server):
+    """Eight long responses do not fit: the lists have fewer, none loses text, and the dry run
+    knows the number of calls.
+    """
+    lines = [
+        {"prompt": f"Why {group}?", "response": f"{group}.{place} " + "word " * (1_500 + place)}
+        for group in range(2)
+        for place in range(8)
+    ]
+    genrm.write("in.jsonl", lines)
+    fits = ("--max-model-len", 30_000, "--no-probe")
+    base_url = ("--base-url", judge_server.base_url)
+    dry = genrm.run("score", "in.jsonl", *base_url, *FLAGS, *fits, "--dry-run", "--json").ended(0)
+    metrics, scored_lines = scored(genrm, judge_server, *fits)
+    records = read_lines(genrm.folder / "in.comparisons.jsonl")
+    assert {len(record["shown"]) for record in records} == {4}
+    assert metrics["calls"] == len(records) == json.loads(dry.out)["plan"]["calls"] == 8
+    assert metrics["shortened_rollouts"] == 0
+    assert all(line["reward"] is not None for line in scored_lines)
+
+
+def test_both_modes_are_previewed_for_a_chat_model(genrm, call):
+    """Calls, tokens and cost of the other mode stand beside the plan, unless the profile is that
+    of a family of judges.
+    """
+    write_groups(genrm, groups=2, n=8)
+    given = ("validate", "in.jsonl", "--json", "--price-in", 1, "--price-out", 2)
+    pairs = json.loads(call(*given, "--model", "m").ended(0).out)
+    lists = json.loads(call(*given, *FLAGS).ended(0).out)
+    assert (pairs["plan"]["calls"], lists["plan"]["calls"]) == (16, 2)
+    assert pairs["other_mode"] == {"judging": "listwise", "plan": lists["plan"]}
+    assert lists["other_mode"] == {"judging": "pairwise", "plan": pairs["plan"]}
+    assert lists["plan"]["cost"] < pairs["plan"]["cost"]
+    family = json.loads(call(*given, "--model", "m", "--profile", "nemotron").ended(0).out)
+    assert family["other_mode"] is None
+    shown = call("validate", "in.jsonl", "--model", "m").ended(0).out.decode()
+    assert "With --judging listwise: 2 comparisons: 2 calls to make" in " ".join(shown.split())
+
+
 def test_a_reply_that_leaves_a_response_out_counts_for_the_others(genrm, judge_server):
     """It is asked again; then the grades that it has count."""
     write_groups(genrm, groups=1, n=3)

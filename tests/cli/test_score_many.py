@@ -335,9 +335,11 @@ def test_a_dry_run_does_nothing(call, genrm, judge_server):
         ["to score", "new.jsonl -> new.scored.jsonl"],
         ["  completion; 4 rollouts in 2 groups"],
         ["  4 comparisons", ANY],
+        ["  With --judging listwise", ANY],
         ["to score", "stale.jsonl -> stale.scored.jsonl"],
         ["  completion; 3 rollouts in 1 group"],
         ["  3 comparisons, 1 of them answered in an earlier run", ANY],
+        ["  With --judging listwise", ANY],
         ["skipped", "young.jsonl"],
     ]
     assert (

@@ -99,3 +99,26 @@ def test_every_pair_fits(texts, tokens):
     turns = estimate_tokens(view.conversation[0].text) + 16
     for pair in combinations(view.responses, 2):
         assert sum(map(estimate_tokens, pair)) + turns <= tokens
+
+
+@given(st.lists(st.integers(0, 400), min_size=2, max_size=12), st.integers(200, 3_000))
+def test_a_list_loses_responses_before_a_response_loses_text(counts, tokens):
+    """What is cut is cut only in lists of three; longer lists fit, whichever responses they
+    have.
+    """
+    texts = [words(count) for count in counts]
+    view = shorten(texts, (Room(tokens, 8),))
+    assert view.list_size is not None
+    assert 3 <= view.list_size <= 8
+    longest = sorted(map(estimate_tokens, texts))[-view.list_size :]
+    if view.list_size > 3:
+        assert not view.shortened
+        assert sum(longest) < tokens
+    if view.list_size < min(8, len(texts)):
+        one_more = sorted(map(estimate_tokens, texts))[-view.list_size - 1 :]
+        assert sum(one_more) + estimate_tokens("Why?") + 16 > tokens
+
+
+def test_pairs_know_no_lists():
+    """The size of lists is for listwise judges."""
+    assert shorten([words(900)] * 3).list_size is None

@@ -46,9 +46,15 @@ def preview_lines(preview: "Preview") -> Iterator[str]:
     views = (f"{view} in {counted(n, 'group')}" for view, n in sorted(preview.views.items()))
     yield from _row("view", ", ".join(views))
     yield from _row("pairing", f"{preview.strategy} × {preview.pairing.repeats}")
-    yield from _row("plan", *plan_lines(preview.plan))
+    yield from _row("plan", *plan_lines(preview.plan), *_other_mode(preview))
     yield from _row("problems", f"{preview.problem_count:,}" if preview.problems else "none")
     yield from _problem_lines(preview)
+
+
+def _other_mode(preview: "Preview") -> Iterator[str]:
+    if preview.other_mode is not None:
+        mode, plan = preview.other_mode
+        yield f"With --judging {mode}: {plan.text()}"
 
 
 def short_lines(preview: "Preview") -> Iterator[str]:
@@ -58,6 +64,7 @@ def short_lines(preview: "Preview") -> Iterator[str]:
     groups = counted(preview.counts.groups, "group")
     yield f"  {formats or 'no known format'}; {rollouts} in {groups}"
     yield f"  {preview.plan.text()}"
+    yield from (f"  {line}" for line in _other_mode(preview))
     yield from _problem_lines(preview)
 
 

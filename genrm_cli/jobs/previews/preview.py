@@ -13,7 +13,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
-from genrm_cli.jobs.estimate import RunEstimate, estimate_run
+from genrm_cli.jobs.estimate import RunEstimate, estimate_other_mode, estimate_run
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.plan_reliability import LISTS
@@ -93,6 +93,7 @@ class Preview:
     Attributes:
         counts: of the index.
         grouped_by: groups by the source of their keys.
+        other_mode: the other way in which a chat model could judge, and its plan.
         strategy: as in the metrics of the run; `lists` if all judges are shown lists.
         excluded: rollouts that an input excludes, by reason.
         views: groups by the view of their responses.
@@ -107,6 +108,7 @@ class Preview:
     pairing: PairingPlan
     strategy: str
     plan: RunEstimate = field(default_factory=RunEstimate)
+    other_mode: tuple[str, RunEstimate] | None = None
     grouped_by: Counter[str] = field(default_factory=Counter)
     excluded: Counter[str] = field(default_factory=Counter)
     views: Counter[str] = field(default_factory=Counter)
@@ -196,6 +198,8 @@ class Preview:
             "repeats": pairing.repeats,
             "comparisons": counts.comparisons_planned,
             "plan": self.plan.as_dict(),
+            "other_mode": self.other_mode
+            and {"judging": self.other_mode[0], "plan": self.other_mode[1].as_dict()},
             "problem_count": self.problem_count,
             "problems": [asdict(each) | {"problem": str(each.problem)} for each in self.problems],
         }
@@ -273,6 +277,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
                 source.verify_unchanged()
         groups = (group for _, _, group in index.iter_groups())
         preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
+        preview.other_mode = estimate_other_mode(index, run)
     has_components = metrics.rollouts > 0 and bool(index.plan.rewards.settings.components)
     preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
     if not preview.can_be_scored and preview.error is None:
