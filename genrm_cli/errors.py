@@ -3,6 +3,7 @@
     GenrmError                   1  (a bug, if nothing more precise is raised)
     ├── FigureError              1  the run is done, but figures could not be computed
     ├── UsageError               2  a setting, or a combination of settings
+    │   └── MissingModelError    2  an endpoint without the name of a model
     ├── InputError               3  rollouts that cannot be read
     │   └── ChangedInputError    3  rollouts that changed while they were read
     ├── JudgeError               4  a judge that cannot be reached or refuses
@@ -138,6 +139,10 @@ class UsageError(GenrmError):
     """A setting, or a combination of settings, cannot be used."""
 
     exit_code = 2
+
+
+class MissingModelError(UsageError):
+    """An endpoint is given, but not which of its models is the judge."""
 
 
 class InputError(GenrmError):

@@ -24,9 +24,11 @@ from genrm_cli.cli.console import (
     say_warning,
     text_of,
 )
+from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.errors import (
     INTERRUPTED,
     GenrmError,
+    MissingModelError,
     SettingRef,
     StorageError,
     TooManyUnscoredError,
@@ -123,7 +125,7 @@ def with_settings(command: Callable[..., int | None]) -> Callable[..., None]:
                 given["invocation"] = _invoke(flags, file)
             for name, type_ in groups.items():
                 given[name] = type_(**_values(settings_of(type_), given))
-            code = command(**given)
+            code = _call(command, given)
         raise typer.Exit(code or 0)
 
     own += [_parameter(each) for type_ in groups.values() for each in settings_of(type_)]
@@ -140,6 +142,14 @@ def with_settings(command: Callable[..., int | None]) -> Callable[..., None]:
     run.__name__ = command.__name__
     run.epilog = EPILOG if entry.reads_file else None  # type: ignore[attr-defined]
     return run
+
+
+def _call(command: Callable[..., int | None], given: Mapping[str, Any]) -> int | None:
+    """Call a command; an error about a missing model names those that the endpoint serves."""
+    try:
+        return command(**given)
+    except MissingModelError as error:
+        raise with_served_models(error, given["invocation"].settings.judge) from error
 
 
 def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from genrm_cli.errors import UsageError, naming
+from genrm_cli.errors import MissingModelError, UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards
 from genrm_cli.groups.graders import DIVERSITY, graders_in
 from genrm_cli.judging.client import chat_url
@@ -114,7 +114,7 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
             )
         )
     if judge.model is None:
-        raise UsageError(
+        raise MissingModelError(
             naming(
                 "$base_url requires $model: the name of the judge, as its server lists it under "
                 "/v1/models."

@@ -16,8 +16,9 @@ def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
     finished = call("init", "--base-url", judge_server.base_url)
     assert finished.code == 0
     assert finished.err == ""
+    url = judge_server.base_url
     assert finished.out.decode().startswith(
-        f"genrm.toml: local-judge at {judge_server.base_url}\nNext: genrm "
+        f"models at {url}: local-judge\ngenrm.toml: local-judge at {url}\nNext: genrm "
     )
     genrm.write("in.jsonl", make_rollouts())
     call("score", "in.jsonl").ended(0)
@@ -74,7 +75,10 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     lines = [{"ask": "What is the thing?", "said": {"reply": answer}} for answer in answers]
     genrm.write("sure.jsonl", lines)
     command = ("init", "sure.jsonl", "--base-url", judge_server.base_url, "--force")
-    assert genrm.run(*command).code == 0
+    shown = genrm.run(*command, "--price-in", "1", "--price-out", "2").ended(0).out.decode()
+    assert "prompt: ask; response: said.reply" in shown
+    assert "2 calls to make" in shown
+    assert "cost about 0.01" in shown
     genrm.run("validate", "sure.jsonl").ended(0)
     lines = [
         {
@@ -94,4 +98,19 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     assert 'ignore_fields = "zot"\n' in text
     reading = genrm.run("validate", "unsure.jsonl").ended(0)
     assert b"prompt: prompt; context: background; response: completion" in reading.out
-    assert "cannot be read yet" in genrm.run(*command).err
+    refused = genrm.run(*command).ended(3)
+    assert "cannot be read yet" in refused.err
+    flags = ("--prompt-field", "prompt,background", "--response-field", "completion")
+    genrm.run(*command, *flags, "--ignore-fields", "zot").ended(0)
+    assert 'prompt_field = "prompt,background"\n' in (genrm.folder / "genrm.toml").read_text()
+
+
+def test_errors_about_the_model_name_those_that_are_served(genrm, call, judge_server):
+    """Both where no model is named and where the server does not know it."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    judge_server.behave(models=["good", "better"], fault={"status": 404})
+    missing = call("score", "in.jsonl", "--base-url", judge_server.base_url).ended(2)
+    assert f"{judge_server.base_url} serves better, good." in missing.err
+    wrong = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "goood")
+    assert wrong.code == 4
+    assert "It serves better, good." in wrong.err

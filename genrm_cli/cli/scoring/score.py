@@ -19,6 +19,7 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError, counted, how_to_install
 from genrm_cli.metrics.event import Event
@@ -111,8 +112,9 @@ def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -
             return report.exit_code
         _score(rollouts, report, progress, invocation, _scoring(cluster))
     except GenrmError as error:
-        report.end(error)
-        say_error(error)
+        explained = with_served_models(error, invocation.settings.judge)
+        report.end(explained)
+        say_error(explained)
     except KeyboardInterrupt:
         report.interrupt()
         say_error(INTERRUPTED_TEXT)

@@ -186,6 +186,8 @@ class _Probe:
         # The user must correct a wrong key or URL, although a run would wait for it.
         is_down = kind.is_transient and kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
         remedy = self._remedy(failure, answer.refused)
+        if not is_down and not kind.is_parse_failure:
+            remedy = Message.of(await self._other_models(), remedy)
         return _Fault(self._unusable(f"{kind}: {failure.detail}", remedy), is_down=is_down)
 
     async def _ask(self, one: str, other: str) -> _ProbeAnswer:
@@ -220,6 +222,14 @@ class _Probe:
         if counts[0] is None or counts[1] is None:
             return None
         return counts[1] > counts[0]
+
+    async def _other_models(self) -> str:
+        """Return a sentence with the models of the endpoint; empty if the judge is among them."""
+        try:
+            served = await self.endpoint.client.list_models(self.timeout_s)
+        except CallError:
+            return ""
+        return "" if self.judge.model in served else f"It serves {', '.join(served) or 'none'}. "
 
     def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
         if failure.is_too_long:
