@@ -90,7 +90,7 @@ def read_part(part: object) -> Part:
     if key in _CALL_KEYS:
         return call_of(part[key])
     if key in _RESULT_KEYS:
-        return ToolResult(result_text(part[key]), first_text(part[key], _CALL_NAMES))
+        return ToolResult(result_text(part[key]), name_of_call(part[key]))
     is_thought = not kind and not _REASONING_KEYS.isdisjoint(part)
     if plain in _REASONING_KINDS or part.get("thought") is True or is_thought:
         inner = "".join(iter_strings(part.get("reasoningContent")))
@@ -98,7 +98,7 @@ def read_part(part: object) -> Part:
     if plain.endswith(_CALL_KINDS):
         return call_of(part)
     if plain.endswith(_RESULT_KINDS):
-        return ToolResult(result_text(part), first_text(part, _CALL_NAMES))
+        return ToolResult(result_text(part), name_of_call(part))
     if isinstance(part.get("text"), str):
         return str(part["text"])
     if isinstance(part.get("refusal"), str):
@@ -123,8 +123,16 @@ def call_of(call: object) -> ToolCall:
         return ToolCall(function, arguments_of(call, "function"))
     if not isinstance(function, dict):
         raise UnreadableRecordError(f"the function of a call is {kind_of(function)}")
-    name = first_text(function, _CALL_NAMES) or first_text(call, _CALL_NAMES)
-    return ToolCall(name, arguments_of(function))
+    return ToolCall(name_of_call(call), arguments_of(function))
+
+
+def name_of_call(call: JsonObject) -> str:
+    """Return the name of the tool that is called; empty if there is none."""
+    function = call.get("function")
+    if isinstance(function, str):
+        return function
+    inner = function if isinstance(function, dict) else call
+    return first_text(inner, _CALL_NAMES) or first_text(call, _CALL_NAMES)
 
 
 def arguments_of(call: JsonObject, *frame: str) -> str:

@@ -13,6 +13,7 @@ from genrm_cli.rollouts.reading.message_parts import (
     Part,
     arguments_of,
     call_of,
+    name_of_call,
     parts_of,
     result_text,
     text_of_parts,
@@ -64,7 +65,7 @@ _OWN_RESULTS = ("output", "outputs", "results")
 # and their own notes.
 _KNOWN = frozenset(
     (
-        *words("role from name function tool_call_id refusal recipient channel"),
+        *words("role from id type status name function tool_call_id refusal recipient channel"),
         *(*_CONTENT, *_TOOL_CONTENT, *_REASONING, *_CALLS),
         *words("extra metadata raw raw_data raw_response response_metadata usage"),
         *words("provider_specific_fields logprobs annotations citations header info"),
@@ -176,12 +177,11 @@ def _names_of_calls(messages: Iterable[object]) -> dict[str, str]:
     """Return the names of the tools that messages call, by the ids of the calls."""
     names = {}
     for message in messages:
-        if not isinstance(message, dict):
-            continue
-        for call in (message, *list_or_empty(message.get("tool_calls"))):
-            name = first_text(call, ("call_id", "id")) if isinstance(call, dict) else ""
-            if name and (tool := call_of(call).name):
-                names[name] = tool
+        if isinstance(message, dict):
+            calls = [(call, "id") for call in list_or_empty(message.get("tool_calls"))]
+            for call, key in (*calls, (message, "call_id")):
+                if isinstance(call, dict) and key in call and (name := name_of_call(call)):
+                    names[str(call[key])] = name
     return names
 
 
@@ -282,13 +282,14 @@ def _refuse_unknown(message: JsonObject, where: str) -> None:
     """Refuse a message with a text or a call in a field that is not understood."""
     for name in message.keys() - _KNOWN:
         value = message[name]
-        if role_named(name) == "verdict" or (isinstance(value, str) and is_label(name)):
+        texts = [text for text in iter_strings(value) if is_prose(text)]
+        is_call = not _CALLING_WORDS.isdisjoint(plain_name(name).split("_"))
+        is_about = role_named(name) == "verdict" or (isinstance(value, str) and is_label(name))
+        if is_about or not (texts or is_call):
             continue
         own = "".join(iter_strings([message.get(each) for each in _CONTENT]))
-        texts = filter(is_prose, iter_strings(value))
         unread = next((text for text in texts if text.strip() not in own), "")
-        is_call = not _CALLING_WORDS.isdisjoint(plain_name(name).split("_"))
-        if unread or (is_call and value and isinstance(value, list | dict)):
+        if unread or (value and isinstance(value, list | dict) and is_call):
             example = f" ({shown_text(unread)})" if unread else ""
             raise UnreadableRecordError(
                 f"{where} has a field {name}{example} that could be what the policy did"
