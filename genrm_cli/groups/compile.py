@@ -81,6 +81,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         shows_as_gym=is_gym,
         reference_field=given.reference_field,
         rubric_field=given.rubric_field,
+        criteria=settings.judge.criteria,
         is_watched=settings.panel.watch is not None,
     )
     _refuse_contradictions(settings, plan)
@@ -120,6 +121,8 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
                 "the rubric set row needs $rubric_field, the field with the criteria of each row."
             )
         )
+    if plan.criteria is not None and not plan.uses_own_principle:
+        raise UsageError(naming("[criteria] has no effect without $use_principle."))
     if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):
         raise UsageError(
             naming(

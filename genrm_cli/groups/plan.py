@@ -19,13 +19,19 @@ from genrm_cli.judging.profiles.profile import (
 from genrm_cli.judging.request_form import reply_limit
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rollouts.reading.chosen_fields import criteria_at, principle_of, reference_at
+from genrm_cli.rollouts.reading.chosen_fields import (
+    criteria_at,
+    principle_by_category,
+    principle_of,
+    reference_at,
+)
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
 from genrm_cli.rollouts.shorten import Room, estimate_tokens
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import GENRM, Source, TotalTable
+from genrm_cli.settings.judge_settings import CriteriaTable
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.verdicts import Explanation, Verdict
 
@@ -144,6 +150,7 @@ class GroupPlan:
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
         reference_field: dotted path of the reference answer to show; None for none.
         rubric_field: dotted path of the rubric of each row; None for none.
+        criteria: the principle by category of a line, for rollouts without one of their own.
         rooms: space for texts in the prompts of the judges whose context is known.
         is_watched: whether the style of responses is measured, to see what the judges reward.
         lists: which lists to show to listwise judges, instead of pairs.
@@ -165,6 +172,7 @@ class GroupPlan:
     shows_as_gym: bool = False
     reference_field: str | None = None
     rubric_field: str | None = None
+    criteria: CriteriaTable | None = None
     rooms: tuple[Room, ...] = ()
     is_watched: bool = False
     lists: ListPlan = field(default_factory=ListPlan)
@@ -182,7 +190,18 @@ class GroupPlan:
             rollout = replace(
                 rollout, criteria=criteria, principle=principle_of(criteria) or rollout.principle
             )
+        if self.criteria is not None and rollout.principle is None:
+            paths = self.criteria.fields
+            principle = principle_by_category(record, paths, dict(self.criteria.sentences))
+            rollout = replace(rollout, principle=principle)
         return rollout
+
+    @property
+    def chosen_fields(self) -> tuple[str, ...]:
+        """Paths of a record from which the judge is told more."""
+        paths = (self.reference_field, self.rubric_field)
+        of_criteria = () if self.criteria is None else self.criteria.fields
+        return (*(path for path in paths if path is not None), *of_criteria)
 
     def missing_fields(self, rollout: Rollout) -> list[str]:
         """Return the settings that name a field for the judge which the line of a rollout lacks."""

@@ -230,7 +230,7 @@ def _read_lines(
             record, format_, rollouts = parse_line(line, settings, requirements, nulls.append)
             if run.plan.shows_as_gym:
                 refuse_as_gym(record)
-            if run.plan.reference_field or run.plan.rubric_field:
+            if run.plan.chosen_fields:
                 own = (format_.own_record(record, position) for position in range(len(rollouts)))
                 rollouts = list(map(run.plan.with_chosen_fields, rollouts, own))
         except (BadLineError, UnreadableRecordError) as error:

@@ -85,6 +85,14 @@ def numbers(raw: object, where: Part) -> tuple[tuple[str, float], ...]:
     )
 
 
+def texts(raw: object, where: Part) -> tuple[tuple[str, str], ...]:
+    """Check for a table of texts."""
+    for name, value in table(raw, where).items():
+        if not isinstance(value, str) or not value.strip():
+            raise UsageError(where, f".{name}: {value!r} is not a text.")
+    return tuple((name, str(value)) for name, value in table(raw, where).items())
+
+
 def table(raw: object, where: Part) -> Table:
     """Check for a table."""
     if not isinstance(raw, Mapping):

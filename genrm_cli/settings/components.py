@@ -22,7 +22,7 @@ Options = tuple[tuple[str, Option], ...]
 JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]
 
-TABLES = ("components", "diversity", "total", "watch")  # of a settings file
+TABLES = ("components", "criteria", "diversity", "total", "watch")  # of a settings file
 GENRM = "genrm"
 DIVERSITY = "diversity"
 _BUILT_IN = "genrm_cli.rewards.components"

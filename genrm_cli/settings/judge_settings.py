@@ -13,8 +13,25 @@ from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, REQUEST_FIELD, TEXT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CriteriaTable:
+    """The `[criteria]` table: what the judge is told by category.
+
+    Attributes:
+        sentences: by category.
+        fields: dotted paths of the category, a text or a list of them; the first that a line has.
+    """
+
+    sentences: tuple[tuple[str, str], ...]
+    fields: tuple[str, ...] = ("category", "subset", "domain", "source")  # of benchmarks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSettings:
-    """The judge: its endpoint and its prompt."""
+    """The judge: its endpoint and its prompt.
+
+    Attributes:
+        criteria: the `[criteria]` table; None without one.
+    """
 
     judge: Literal["lexical"] | None = reward_setting(
         "lexical: the built-in lexical baseline (no model, no network), for trying out the "
@@ -109,6 +126,7 @@ class JudgeSettings:
         "other's outputs. Default: the model name.",
         panel="Journal",
     )
+    criteria: CriteriaTable | None = None
 
 
 @dataclass(frozen=True, slots=True)

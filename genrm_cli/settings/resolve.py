@@ -15,7 +15,12 @@ from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
 from genrm_cli.settings.kinds import Table, Value, did_you_mean
 from genrm_cli.settings.panel import judges_of, parse_panel, parse_watch, refuse_overridden
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
-from genrm_cli.settings.reward_tables import parse_components, parse_diversity, parse_total
+from genrm_cli.settings.reward_tables import (
+    parse_components,
+    parse_criteria,
+    parse_diversity,
+    parse_total,
+)
 from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
 
@@ -116,6 +121,7 @@ def _parse_tables(tables: Table, path: str, shorts: Sequence[str]) -> dict[str, 
     parsers = {
         "judge": ("panel", parse_panel),
         "watch": ("watch", parse_watch),
+        "criteria": ("criteria", parse_criteria),
         "diversity": ("diversity", parse_diversity),
         "total": ("total", parse_total),
     }

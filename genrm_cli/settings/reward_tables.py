@@ -21,6 +21,7 @@ from genrm_cli.settings.components import (
     kind_of_name,
     order_of,
 )
+from genrm_cli.settings.judge_settings import CriteriaTable
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -34,6 +35,7 @@ _DIVERSITY: Mapping[str, checks.Check] = {
     "json_schema": checks.boolean,
 }
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
+_CRITERIA: Mapping[str, checks.Check] = {"sentences": checks.texts, "fields": checks.names}
 _TOTAL: Mapping[str, checks.Check] = {
     "weights": checks.numbers,
     "gates": checks.numbers,
@@ -145,3 +147,16 @@ def parse_total(raw: object, where: str) -> TotalTable:
             f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total."
         )
     return total
+
+
+def parse_criteria(raw: object, where: str) -> CriteriaTable:
+    """Parse the `[criteria]` table."""
+    given = checks.table(raw, where)
+    checks.refuse_unknown(given, _CRITERIA, where)
+    values = checks.read_values(given, where, _CRITERIA)
+    if not values.get("sentences"):
+        raise UsageError(
+            f"{where}: sentences is missing; expected a table such as "
+            '{ maths = "Judge only whether the final answer is right." }.'
+        )
+    return CriteriaTable(**values)

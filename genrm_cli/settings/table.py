@@ -49,6 +49,7 @@ _PANELS = {
 }
 # Flat names of the tables of settings files, with their subject and field.
 _TABLES = {
+    "criteria": ("judge", "criteria"),
     "panel": ("panel", "judges"),
     "watch": ("panel", "watch"),
     "components": ("rewards", "components"),
@@ -122,6 +123,8 @@ def digest_of(settings: Settings) -> str:
         deciding["diversity"] = asdict(rewards.diversity) | {
             "judge": _deciding(rewards.diversity.judge, names)
         }
+    if settings.judge.criteria is not None:
+        deciding["criteria"] = asdict(settings.judge.criteria)
     deciding["total"] = None if rewards.total is None else asdict(rewards.total)
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 

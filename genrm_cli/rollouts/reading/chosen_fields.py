@@ -4,6 +4,7 @@ of its row.
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.rollout import Criterion, UnreadableRecordError
@@ -69,3 +70,19 @@ def principle_of(criteria: tuple[Criterion, ...]) -> str | None:
     return "\n".join(
         f"{index + 1}. {text}{worth[index]}" for index, (text, _) in enumerate(criteria)
     )
+
+
+def principle_by_category(
+    record: JsonObject, paths: Sequence[str], sentences: Mapping[str, str]
+) -> str | None:
+    """Return the sentence for the category of a record, or for the first of its categories that has
+    one; None without one.
+
+    Args:
+        paths: of the category, a text or a list of texts; the first that the record has counts.
+    """
+    values = (field_at(record, path) for path in paths)
+    value = next((each for each in values if each is not None), None)
+    names = value if isinstance(value, list) else [value]
+    known = (sentences.get(name) for name in names if isinstance(name, str))
+    return next((sentence for sentence in known if sentence is not None), None)

@@ -158,7 +158,7 @@ def _lines(record: Json, name: str, plan: GroupPlan) -> list[Json]:
     """
     kept = {
         "principle",
-        *((path or "").partition(".")[0] for path in (plan.reference_field, plan.rubric_field)),
+        *(path.partition(".")[0] for path in plan.chosen_fields),
     }
     history = [{"role": "user", **message} for message in record["conversation_history"]]
     rest = {field: value for field, value in record.items() if field in kept and value is not None}
