@@ -42,6 +42,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     given = settings.input
     pairing = settings.pairing
     use_principle = settings.judge.use_principle
+    criteria = settings.judge.criteria
     patterns = settings.judge.redact_pattern
     default = None
     if is_gym and configs:
@@ -81,7 +82,8 @@ def compile_plan(settings: Settings) -> GroupPlan:
         shows_as_gym=is_gym,
         reference_field=given.reference_field,
         rubric_field=given.rubric_field,
-        criteria=settings.judge.criteria,
+        criteria={} if criteria is None else dict(criteria.sentences),
+        category_fields=() if criteria is None else criteria.fields,
         is_watched=settings.panel.watch is not None,
     )
     _refuse_contradictions(settings, plan)
@@ -121,7 +123,7 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
                 "the rubric set row needs $rubric_field, the field with the criteria of each row."
             )
         )
-    if plan.criteria is not None and not plan.uses_own_principle:
+    if plan.criteria and not plan.uses_own_principle:
         raise UsageError(naming("[criteria] has no effect without $use_principle."))
     if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):
         raise UsageError(

@@ -31,7 +31,6 @@ from genrm_cli.rollouts.scenario import render_scenario
 from genrm_cli.rollouts.shorten import Room, estimate_tokens
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import GENRM, Source, TotalTable
-from genrm_cli.settings.judge_settings import CriteriaTable
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.verdicts import Explanation, Verdict
 
@@ -150,7 +149,8 @@ class GroupPlan:
         shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
         reference_field: dotted path of the reference answer to show; None for none.
         rubric_field: dotted path of the rubric of each row; None for none.
-        criteria: the principle by category of a line, for rollouts without one of their own.
+        criteria: the principle by category, for rollouts without one of their own; the category is
+            in the first of `category_fields`, dotted paths, that a line has.
         rooms: space for texts in the prompts of the judges whose context is known.
         is_watched: whether the style of responses is measured, to see what the judges reward.
         lists: which lists to show to listwise judges, instead of pairs.
@@ -172,7 +172,8 @@ class GroupPlan:
     shows_as_gym: bool = False
     reference_field: str | None = None
     rubric_field: str | None = None
-    criteria: CriteriaTable | None = None
+    criteria: Mapping[str, str] = field(default_factory=dict)
+    category_fields: tuple[str, ...] = ()
     rooms: tuple[Room, ...] = ()
     is_watched: bool = False
     lists: ListPlan = field(default_factory=ListPlan)
@@ -190,9 +191,8 @@ class GroupPlan:
             rollout = replace(
                 rollout, criteria=criteria, principle=principle_of(criteria) or rollout.principle
             )
-        if self.criteria is not None and rollout.principle is None:
-            paths = self.criteria.fields
-            principle = principle_by_category(record, paths, dict(self.criteria.sentences))
+        if self.criteria and rollout.principle is None:
+            principle = principle_by_category(record, self.category_fields, self.criteria)
             rollout = replace(rollout, principle=principle)
         return rollout
 
@@ -200,8 +200,7 @@ class GroupPlan:
     def chosen_fields(self) -> tuple[str, ...]:
         """Paths of a record from which the judge is told more."""
         paths = (self.reference_field, self.rubric_field)
-        of_criteria = () if self.criteria is None else self.criteria.fields
-        return (*(path for path in paths if path is not None), *of_criteria)
+        return (*(path for path in paths if path is not None), *self.category_fields)
 
     def missing_fields(self, rollout: Rollout) -> list[str]:
         """Return the settings that name a field for the judge which the line of a rollout lacks."""
