@@ -24,11 +24,15 @@ from genrm_cli.groups.failures.failure_test import (
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.pairing.pairs import Comparison
-from genrm_cli.rewards.estimators.failure_rates import CAUTIOUS_RATES, FailureRates
+from genrm_cli.rewards.estimators.failure_rates import CAUTIOUS_RATES, FailureRates, sum_counts
 
 # Suspicion begins at low rates, since most judges fail rarely. It ends with a conviction at
 # cautious ones, which holds in nearly every run.
 _SUSPECTING = FailureRates(silent=0.03, broken=0.05, repeat=0.7)
+# Where the other rollouts of a group fail as well, its judge often fails, and one more failure is
+# no reason to ask: at 30 % of failures, groups of 16 then take 1.9 times the planned calls and not
+# 3.7. This many requests speak for the low rate.
+_PRIOR_REQUESTS = 8
 # The evidence above which a rollout is shown to further opponents, at first and later.
 _PROBED = log(3)
 _STILL_PROBED = 0.0
@@ -75,6 +79,7 @@ class _Stage:
         self._repeats = plan.pairing.repeats
         trials = trials_of(judged, plan)
         self._culprits = find_culprits(trials, CAUTIOUS_RATES)
+        self._trials = [trial for trial in trials if self._culprits.isdisjoint(trial.shown)]
         self._own = by_rollout(trials, self._culprits)
         self._asked = Counter(request.shown for request, _ in judged.results)
         scores = scores_alone(judged, plan)
@@ -83,13 +88,24 @@ class _Stage:
 
     def suspects(self, probes: Counter[int]) -> list[int]:
         """Return the rollouts to probe, those with most evidence first."""
-        evidence = {index: evidence_of(index, own, _SUSPECTING) for index, own in self._own.items()}
+        evidence = {
+            index: evidence_of(index, own, self._rates_without(index))
+            for index, own in self._own.items()
+        }
         suspects = [
             index
             for index, value in evidence.items()
             if value > (_STILL_PROBED if probes[index] else _PROBED)
         ]
         return sorted(suspects, key=lambda index: -evidence[index])
+
+    def _rates_without(self, index: int) -> FailureRates:
+        """Return the rates of failure of the requests that do not show a rollout."""
+        others = sum_counts(trial.counts for trial in self._trials if index not in trial.shown)
+        silent = (others.silent + _PRIOR_REQUESTS * _SUSPECTING.silent) / (
+            others.requests + _PRIOR_REQUESTS
+        )
+        return _SUSPECTING._replace(silent=max(_SUSPECTING.silent, silent))
 
     def choose(self, index: int, count: int) -> list[Comparison]:
         """Choose up to `count` probes of a rollout."""
