@@ -216,7 +216,13 @@ HOMES = {
 ENVIRONMENT_HOMES = ("settings", "cli", "adapters")
 # The user's own async functions run in a worker thread, which has no event loop; so does what
 # synchronous trainers ask.
-EVENT_LOOP_HOMES = ("cli.options", "scorer", "rewards.components.python", "adapters.reward_client")
+EVENT_LOOP_HOMES = (
+    "cli.options",
+    "cli.served_models",
+    "scorer",
+    "rewards.components.python",
+    "adapters.reward_client",
+)
 
 # The core takes a compiled plan: only these modules see the settings it is compiled from.
 SETTINGS_READERS = ("groups.compile", "groups.check", "groups.graders")

@@ -186,7 +186,7 @@ class _Probe:
         # The user must correct a wrong key or URL, although a run would wait for it.
         is_down = kind.is_transient and kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
         remedy = self._remedy(failure, answer.refused)
-        if not is_down and not kind.is_parse_failure:
+        if kind in (FailureKind.REFUSED, FailureKind.HTTP):
             remedy = Message.of(await self._other_models(), remedy)
         return _Fault(self._unusable(f"{kind}: {failure.detail}", remedy), is_down=is_down)
 
