@@ -10,6 +10,7 @@ import io
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -18,17 +19,25 @@ from genrm_here import call_here
 from genrm_process import PACKAGE_ROOT
 
 from genrm_cli.batches.batch_api import BatchApi
-from genrm_cli.errors import GenrmError, JudgeError
+from genrm_cli.batches.file_batch import FileBatch
+from genrm_cli.errors import GenrmError, InputError, JudgeError
+from genrm_cli.groups.compile import compile_plan
+from genrm_cli.jobs.compare_request import parse_request
+from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.offline.replies import Replies
+from genrm_cli.jobs.pairs.pair_lines import parse_pairs
 from genrm_cli.jobs.replica import import_segments
 from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.completion import parse_completion, parse_models
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.groups import ScoredRun
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, settings_from
 from genrm_cli.storage.encoding.codec import pack
+from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
@@ -68,6 +77,19 @@ BATCH = {
 }
 LINE = {"custom_id": KEY, "response": {"status_code": 200, "body": REPLY}, "error": None}
 MARK = {"size_bytes": 9, "upload": "x", "mtime_ns": 1, "sha256": "00"}
+PAIR = {"question": "Q?", "response_A": "a", "response_B": "b", "label": "A>B", "pair_id": 1}
+COMPARE = {
+    "conversation_history": [{"role": "user", "content": "Q?"}],
+    "response_objs": [
+        {"output": [{"type": "message", "role": "assistant", "content": [{"text": text}]}]}
+        for text in "ab"
+    ],
+    "principle": "Be brief.",
+}
+COMPARE_PLANS = [
+    compile_plan(settings_from(judge="lexical")),
+    compile_plan(settings_from(model="m", base_url=("http://h/v1",), compat="nemo-gym")),
+]
 FAILED_LINE = {"custom_id": KEY, "response": None, "error": {"code": "x", "message": "y"}}
 
 
@@ -147,6 +169,42 @@ def journal_entries(raw, folder):
         journal.mean_tokens()
 
 
+def labelled_pairs(raw, folder):
+    """Read a line of labelled pairs."""
+    del folder
+    with contextlib.suppress(BadLineError, UnreadableRecordError):
+        parse_pairs(parse_record(raw), 1)
+
+
+def compare_request(raw, folder):
+    """Read the body of a request to compare, ours and NeMo Gym's."""
+    del folder
+    for plan in COMPARE_PLANS:
+        with contextlib.suppress(InputError):
+            parse_request(raw, "the body", plan)
+
+
+def batch_state(raw, folder):
+    """Read the state of a batch."""
+    (folder / "requests.jsonl").touch()
+    (folder / "requests.batch.json").write_bytes(raw)
+    run = new_run(settings_from(judge="lexical"))
+
+    async def find_batch(name):
+        del name
+
+    api = SimpleNamespace(find_batch=find_batch)
+    asyncio.run(FileBatch(str(folder / "requests.jsonl"), api, run).resume())
+
+
+def lease(raw, folder):
+    """Find a lease that another run left."""
+    (folder / "l.lease-1").write_bytes(raw)
+    str(Leases(STORE, 300.0).take(str(folder / "l.scored.jsonl")))
+    for path in folder.glob("l.lease*"):
+        path.unlink()
+
+
 def entries_of_journal(folder):
     """Return the entries of a journal: a verdict, grades, a failure and a note."""
     outcomes = [
@@ -169,6 +227,10 @@ PLACES = {
     "scored": (scored_lines, "x.scored.jsonl"),
     "comparisons": (comparison_lines, "x.comparisons.jsonl"),
     "journal": (journal_entries, None),
+    "pairs": (labelled_pairs, [{"prompt": "Q?", "chosen": ["a"], "rejected": ["b", "c"]}, PAIR]),
+    "compare": (compare_request, [COMPARE]),
+    "batch state": (batch_state, [{"sha256": "0", "name": "x", "batch_id": None, "format": 1}]),
+    "lease": (lease, [{"host": "h", "pid": 1, "started": "1", "since": "now", "expiry_s": 9.0}]),
 }
 
 

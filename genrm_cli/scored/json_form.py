@@ -62,7 +62,10 @@ def parse_json(form: type[_T], raw: bytes) -> _T:
     Raises:
         ValueError: it is not JSON, or, as a `FormError`, it has another form.
     """
-    return msgspec.json.decode(raw, type=form)
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
 
 
 def json_schemas(forms: Sequence[type]) -> Json:
