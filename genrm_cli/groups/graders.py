@@ -7,6 +7,7 @@ import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import fmean
 from typing import Final, Literal
 
 from genrm_cli.judging.lookup import find_rubric_set
@@ -50,6 +51,7 @@ class Grader:
         names: names of the components for its grades, in order; empty for `diversity`.
         list_name: the list of each line that it grades by: a name in `_LISTS` instead of a rubric
             set, or `SESSION_SET` beside one; empty for none.
+        repeats: how often it grades each response; the mean of the grades counts.
     """
 
     component: str
@@ -58,6 +60,7 @@ class Grader:
     config: JudgeConfig
     profile: GradingProfile
     list_name: str = ""
+    repeats: int = 1
     turns: int = 1
 
     @property
@@ -105,7 +108,8 @@ def _grader(component: Component, config: JudgeConfig) -> Grader:
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
     kind: GraderKind = "rubric_rank" if ranked else "rubric"
-    return Grader(component.name, kind, names, config, profile, list_name)
+    repeats = int(component.option("repeats") or 1)
+    return Grader(component.name, kind, names, config, profile, list_name, repeats)
 
 
 def _without_schema(profile: GradingProfile) -> GradingProfile:
@@ -120,7 +124,7 @@ def count_gradings(grader: Grader, answered: int) -> int:
     """Count the requests of a grader about a group, by its number of rollouts that can be
     compared.
     """
-    return answered if grader.kind == "rubric" else int(answered > 1)
+    return answered * grader.repeats if grader.kind == "rubric" else int(answered > 1)
 
 
 def iter_gradings(
@@ -151,7 +155,8 @@ def iter_gradings(
                 prompt = replace(prompt, principle=None, criteria=listed[index])
             if grader.list_name in _LISTS and not any(points > 0 for _, points in prompt.criteria):
                 continue
-            yield RequestId(number, 0, (index,)), prompt
+            for repeat in range(grader.repeats):
+                yield RequestId(number, repeat, (index,)), prompt
         return
     # The position matters to a judge: the order depends on the group, and is the same in every run.
     order = list(answered)
@@ -196,14 +201,18 @@ class GradedGroup:
             outcome.result.kind for _, outcome in results if isinstance(outcome.result, Failure)
         ]
         self._graded: dict[int, Grades] = {}
+        readings: dict[int, list[Grades]] = {}
         for request, outcome in results:
             if isinstance(outcome.result, Grades):
                 grades = outcome.result
                 if grader.kind == "rubric":
-                    self._graded[request.shown[0]] = grades
+                    readings.setdefault(request.shown[0], []).append(grades)
                 else:
                     for index, value in zip(request.shown, grades.values, strict=True):
                         self._graded[index] = Grades((value,))
+        for index, repeated in readings.items():
+            columns = zip(*(grades.values for grades in repeated), strict=True)
+            self._graded[index] = replace(repeated[0], values=tuple(map(fmean, columns)))
 
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one per component of the grader; None without any."""

@@ -314,6 +314,16 @@ def test_without_clusters_the_fallback_holds(tmp_path, judge_server, fallback, r
     assert all(line["genrm"]["diversity"]["failed"] for line in scored.lines)
 
 
+def test_a_rubric_grades_as_often_as_asked(tmp_path, judge_server):
+    """Each response is graded in so many requests, and the mean of the grades counts."""
+    lines = completions(LONG, SHORT)
+    once = score(tmp_path, lines, judge(judge_server) + RUBRIC + SAFE)
+    asked = judge_server.stats()["requests"]
+    thrice = score(tmp_path, lines, f"{judge(judge_server)}{RUBRIC}repeats = 3\n{SAFE}")
+    assert judge_server.stats()["requests"] == asked + 2 * 2  # the first is in the journal
+    assert thrice.rewards == once.rewards
+
+
 def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path, judge_server):
     """All verdicts come from the journal; so do those of both when the total changes."""
     lines = completions(LONG, SHORT, LONGER)

@@ -7,6 +7,7 @@ KIND = ComponentKind(
     options={
         "set": checks.text,
         "json_schema": checks.boolean,
+        "repeats": checks.integer(1, 16),
     },
     required=("set",),
     short="set",
