@@ -106,8 +106,6 @@ class OfflineJudge(CachedJudge):
         known = self._recall_recent(request.key) or stored
         if known is not None:
             self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
-            if self._has_two_turns:
-                self._next_turn(request, Outcome(_NO_REPLY), adapts=False)
             return known
         if request.form_version != self._judge.form.version:
             renewed = self._judge.prepare(request.prompt, request.repeat)
@@ -159,30 +157,25 @@ class OfflineJudge(CachedJudge):
             outcome.reasks += outcome.result.kind.is_parse_failure
         return pending
 
-    def _replies_to(
-        self, id_: bytes, request: JudgeRequest, *, adapts: bool = True
-    ) -> Iterator[Reply | Failure]:
-        """Yield the replies to a request. If it `adapts`, a field that has to change raises
+    def _replies_to(self, id_: bytes, request: JudgeRequest) -> Iterator[Reply | Failure]:
+        """Yield the replies to a request; a field that has to change raises
         `OutdatedRequestError`.
         """
         for reply in self._store.replies_to(id_):
-            if (
-                adapts
-                and isinstance(reply, CallError)
-                and self._judge.adapt(reply.refused, request)
-            ):
+            if not isinstance(reply, CallError):
+                yield reply
+            elif self._judge.adapt(reply.refused, request):
                 raise OutdatedRequestError
-            yield reply.failure if isinstance(reply, CallError) else reply
+            else:
+                yield reply.failure
 
-    def _next_turn(
-        self, request: JudgeRequest, outcome: Outcome, *, adapts: bool = True
-    ) -> JudgeRequest | None:
+    def _next_turn(self, request: JudgeRequest, outcome: Outcome) -> JudgeRequest | None:
         """Return the second turn, whose first reply may be in the journal; None without a first
         reply to go on from.
         """
         key = hashlib.sha256(request.key + b"first turn").digest()
         stored = self._journal.recall(key, with_reply=True)
-        replies: Iterable[Reply | Failure] = self._replies_to(request.key, request, adapts=adapts)
+        replies: Iterable[Reply | Failure] = self._replies_to(request.key, request)
         if stored is not None and stored.reply_text is not None:
             outcome.attempts = stored.attempts
             outcome.reasks = stored.reasks
