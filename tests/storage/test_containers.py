@@ -1,6 +1,8 @@
+import contextlib
 import io
 import json
 import os
+import random
 import struct
 import sys
 import tracemalloc
@@ -316,6 +318,14 @@ def test_parquet_without_its_library_names_the_extra(parquet, monkeypatch):
 
 
 def test_a_damaged_parquet_file_is_refused(parquet):
-    """A cut file is an `InputError`."""
+    """It is cut off, or holds texts that no encoding can represent; the error names it."""
+    content = parquet.read_bytes()
     os.truncate(parquet, parquet.stat().st_size // 2)
     assert "cannot be read as Parquet" in _refusal(parquet, parquet.read_bytes())
+    chosen = random.Random(0)
+    for _ in range(300):
+        damaged = bytearray(content)
+        damaged[chosen.randrange(len(damaged))] = chosen.randrange(256)
+        parquet.write_bytes(damaged)
+        with contextlib.suppress(InputError), open_source(str(parquet), Store(), _LIMIT) as source:
+            list(source.iter_lines())

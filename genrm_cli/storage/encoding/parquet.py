@@ -41,7 +41,7 @@ def iter_rows(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
                     number += 1
                     raw = orjson.dumps(row, default=_plain)
                     yield Line.of_item(number, raw, max_bytes)
-    except (arrow.ArrowException, OSError, orjson.JSONEncodeError) as error:
+    except (arrow.ArrowException, OSError, ValueError, TypeError, OverflowError) as error:
         raise InputError(
             f"{uri}: cannot be read as Parquet ({error}); copy or write it again"
         ) from error
