@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide site lock clean
+.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide site lock clean
 
 PYTHON ?= python3
 # The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
@@ -56,6 +56,10 @@ types: $(READY)
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[bench]"
 	$(BIN)/python tests/bench/run.py $(PARTS)
+
+# Trains a tiny policy on rewards of several kinds, and writes the guide's page of learning curves.
+learning: $(LOADERS)/.ready
+	$(LOADERS)/bin/python tests/bench/learning/curves.py
 
 guide: $(READY)
 	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md

@@ -1,0 +1,1 @@
+"""The learning curve of the guide: a tiny policy trained with GRPO on rewards of several kinds."""
