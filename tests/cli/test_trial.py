@@ -109,3 +109,33 @@ def _read(terminal):
         return os.read(terminal, 65_536)
     except OSError:  # the other end is closed
         return b""
+
+
+def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
+    """It scores 30 groups in two rings and says mode, rings, reliability and cost; the whole run
+    asks for the rest only.
+    """
+    genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
+    judge = (*judge_server.flags, "--no-probe", "--price-in", "1", "--price-out", "2")
+    finished = call("score", "in.jsonl", *judge, "--quick", "--json").ended(0)
+    advice = json.loads(finished.out)["recommendation"]
+    assert advice["mode"].startswith(
+        "pairwise, as in the trial; lists in two orders: 64 comparisons"
+    )
+    assert re.fullmatch(r"--ring-k [0-9.]+", advice["rings"])
+    assert re.match(r"0\.80 or more expected; 0\.\d\d \(.* in the trial", advice["reliability"])
+    assert "cost about" in advice["cost"]
+    assert "the trial recommends for the whole run:\n  mode " in finished.err
+    asked = judge_server.stats()["requests"]
+    call("score", "in.jsonl", *judge, "--ring-k", "2").ended(0)
+    assert judge_server.stats()["requests"] - asked == 2 * 10
+
+
+def test_a_quick_trial_is_of_one_file(genrm, call):
+    """Several files, and a dry run, are refused before any call."""
+    for name in ("a.jsonl", "b.jsonl"):
+        genrm.write(name, make_rollouts(groups=1, size=2))
+    assert "takes one file" in call("score", "a.jsonl", "b.jsonl", *LEXICAL, "--quick").ended(2).err
+    assert (
+        "takes one file" in call("score", "a.jsonl", *LEXICAL, "--quick", "--dry-run").ended(2).err
+    )

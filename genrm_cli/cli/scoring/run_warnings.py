@@ -116,7 +116,7 @@ def _unscored_warnings(metrics: "RunTotals") -> Iterator[str]:
     if left_out:
         yield (
             f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "
-            "Run the same command without --limit for the rest: its journal has these verdicts."
+            "Run it without --limit or --quick for the rest: the journal has these verdicts."
         )
     for reason, count in metrics.unscored_reasons.items():
         if reason in (Reason.BLANK, Reason.NOT_IN_TRIAL):

@@ -19,6 +19,7 @@ from genrm_cli.cli.options import (
 )
 from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
 from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.scoring.trial import TrialOptions, recommend, trial_settings
 from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError, counted, how_to_install
@@ -26,7 +27,6 @@ from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
 from genrm_cli.settings.declare import setting
-from genrm_cli.settings.file_settings import OutputSettings
 from genrm_cli.settings.kinds import TEXT
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
 
 
 @with_settings
-def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -> int:
+def score(
+    rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions, trial: TrialOptions
+) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with
     its reward.
 
@@ -103,14 +105,22 @@ def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -
     ):  # a user is waiting, and sees what happens
         invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
     output = invocation.settings.output
-    alone = is_one_input(rollouts) or invocation.settings.input.together
+    whole = invocation.settings
+    alone = is_one_input(rollouts) or whole.input.together
+    if trial.quick:
+        if not is_one_input(rollouts) or output.dry_run:
+            raise UsageError("--quick takes one file, and makes calls: omit --dry-run.")
+        invocation = replace(invocation, settings=trial_settings(whole))
     report = BatchReport(alone=alone, keeps=output.json_output)
     progress = RunProgress()
+    advice: dict[str, str] = {}
     try:
         if output.dry_run:
             _show_plan(rollouts, report, invocation)
             return report.exit_code
         _score(rollouts, report, progress, invocation, _scoring(cluster))
+        if trial.quick and report.last is not None and report.last.metrics is not None:
+            advice = recommend(report.last.metrics, rollouts[0], whole, invocation.api_keys)
     except GenrmError as error:
         explained = with_served_models(error, invocation.settings.judge)
         report.end(explained)
@@ -118,15 +128,14 @@ def score(rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions) -
     except KeyboardInterrupt:
         report.interrupt()
         say_error(INTERRUPTED_TEXT)
-    _say_end(report, progress, output)
-    return report.exit_code
-
-
-def _say_end(report: "BatchReport", progress: RunProgress, output: OutputSettings) -> None:
     if output.json_output:
-        print_json(report.as_dict())
+        print_json(report.as_dict() | ({"recommendation": advice} if advice else {}))
     if not output.quiet:
+        if advice:
+            say("the trial recommends for the whole run:")
+        say(*(f"  {name:<12} {text}" for name, text in advice.items()))
         say(done_text(report, progress.total()))
+    return report.exit_code
 
 
 def _score(

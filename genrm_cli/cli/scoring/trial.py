@@ -1,0 +1,101 @@
+"""`genrm score --quick`: what a trial on a few groups recommends for the whole run."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genrm_cli.cli.console import render_flag
+from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError
+from genrm_cli.metrics.group_measures import RELIABLE_FROM
+from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
+from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.declare import setting
+
+if TYPE_CHECKING:
+    from genrm_cli.scored.run_record import RunRecord
+
+# Enough for an interval of the reliability that tells a good judge from a poor one.
+_GROUPS = 30
+# The fewest rings, or orders of a list, in which verdicts on a group repeat and so show noise.
+_REPEATED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialOptions:
+    """Whether to try a few groups first."""
+
+    quick: bool = setting(
+        "Score up to 30 groups, and recommend the mode, rings or repeats for the whole run, with "
+        "its expected reliability and cost.",
+        False,
+        panel="Limits",
+        is_common=True,
+    )
+
+
+def trial_settings(settings: Settings) -> Settings:
+    """Return the settings of a trial, which asks often enough to measure the judge's noise."""
+    pairing = settings.pairing
+    more: dict[str, float] = {"repeats": max(_REPEATED, pairing.repeats)}
+    if settings.judge.judging == "pairwise":
+        more = {"ring_k": max(_REPEATED, pairing.ring_k)}
+    return changed(settings, limit=min(_GROUPS, settings.limits.limit or _GROUPS), **more)
+
+
+def recommend(
+    trial: "RunRecord", uri: str, settings: Settings, keys: Mapping[str, str]
+) -> dict[str, str]:
+    """Return sentences about the whole run, by what they are about; blocks.
+
+    Args:
+        settings: those of the whole run, as the user gave them.
+    """
+    mean = trial.reliability.mean
+    needed = trial.rings_needed
+    name = "repeats" if settings.judge.judging == "listwise" else "ring_k"
+    advice = {"mode": f"{settings.judge.judging}, as in the trial"}
+    count = None if needed is None else needed.expected
+    if mean is None:
+        sizes = map(int, trial.group_sizes)
+        why = unmeasured_text(sizes, trial.strategy, trial.repeats, _flag_of)
+        advice["reliability"] = f"unknown: {why}"
+    elif count is None:
+        is_panel = trial.panel is not None
+        advice["reliability"] = f"{mean:.2f} in the trial: " + remedy_text(
+            needed, mean, _flag_of, is_panel=is_panel
+        )
+    else:
+        count = max(1.0, count)
+        settings = changed(settings, **{name: int(count) if name == "repeats" else count})
+        advice[name.replace("_k", "s")] = f"{_flag_of(name)} {count:g}"
+        low, high = trial.reliability_interval or (mean, mean)
+        advice["reliability"] = (
+            f"{RELIABLE_FROM:.2f} or more expected; {mean:.2f} ({low:.2f} to {high:.2f}) in the "
+            "trial"
+        )
+    advice["cost"] = _cost_text(uri, settings, keys)
+    if settings.judge.judging == "pairwise":
+        lists = changed(settings, judging="listwise", repeats=_REPEATED, ring_k=1.0)
+        try:
+            calls = _cost_text(uri, lists, keys)
+        except UsageError:  # its profile cannot show lists
+            return advice
+        advice["mode"] += f"; lists in two orders: {calls}. --judging listwise --quick tries them"
+    return advice
+
+
+def _flag_of(name: str) -> str:
+    return render_flag(SettingRef(name))
+
+
+def _cost_text(uri: str, settings: Settings, keys: Mapping[str, str]) -> str:
+    """Return the calls and the cost of the whole run, less the verdicts of the trial."""
+    from genrm_cli.groups.check import check_settings
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.previews.preview import iter_previews
+
+    check_settings(settings)
+    [found] = iter_previews([uri], new_run(settings, keys))
+    if isinstance(found, GenrmError):
+        raise InputError(found.message)
+    return found.plan.text()
