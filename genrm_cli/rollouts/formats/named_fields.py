@@ -28,7 +28,7 @@ from genrm_cli.rollouts.reading.line_fields import (
     with_parts,
 )
 from genrm_cli.rollouts.reading.record_fields import identifier
-from genrm_cli.rollouts.reading.values import is_messages
+from genrm_cli.rollouts.reading.values import is_messages, values_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # In an error that lists what is there instead of a missing field.
@@ -99,20 +99,15 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 def _value_at(record: Record, path: str) -> object:
-    """Return the value at a dotted path; below a list, the values of all items."""
-    value: object = record
-    for part in path.split("."):
-        if isinstance(value, list):
-            value = [_step(each, part, path) for each in value]
-        else:
-            value = _step(value, part, path)
-    return value
-
-
-def _step(value: object, part: str, path: str) -> object:
-    if isinstance(value, dict) and part in value:
-        return value[part]
-    keys = "no object"
-    if isinstance(value, dict):
-        keys = ", ".join(sorted(map(str, value))[:_SHOWN_KEYS])
-    raise UnreadableRecordError(f"no field {path}: {part!r} is missing, expected one of: {keys}")
+    """Return the value at a dotted path, which must exist; below a list, those of all items."""
+    above, _, last = path.rpartition(".")
+    holder = values_at(record, above) if above else record
+    every = holder if isinstance(holder, list) else [holder]
+    for each in every:
+        if not isinstance(each, dict) or last not in each:
+            keys = sorted(each) if isinstance(each, dict) else ["no object"]
+            raise UnreadableRecordError(
+                f"no field {path}: {last!r} is missing, expected one of: "
+                f"{', '.join(keys[:_SHOWN_KEYS])}"
+            )
+    return values_at(record, path)

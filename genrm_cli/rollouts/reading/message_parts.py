@@ -157,8 +157,6 @@ def result_text(result: JsonObject) -> str:
         texts = [first_text(each, ("text", "logs")) for each in value]
         if all(texts):
             return "\n".join(texts)
-        if all("type" in each for each in value):
-            return text_of_parts(parts_of(value))
     return json.dumps(value, ensure_ascii=False)
 
 
