@@ -805,3 +805,4 @@ def test_completions_with_other_system_prompts_answer_other_prompts():
     assert [
         answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])
     ] == [["a"], ["b"]]
+    assert groups_of([{"instruction": "Q?", "completions": completions[:1]}]) == [("A\nQ?", ["a"])]

@@ -70,15 +70,15 @@ def _read_completion(record: Record) -> list[Rollout]:
     asked = prompt_of(record, read)
     response = record[read.response[0]] if read.response else None
     responses = _alternatives_in(record, read.response[0]) if read.response else None
-    if read.prompt and isinstance(response, dict):
-        known["line_is_group"] = False  # other calls may have had the same prompt
     failure = _failure_of(record, response)
     if failure is not None:
         rollouts = [read_completion(record, asked, None, excluded=failure, **known)]
     elif responses is None:
         rollouts = [read_completion(record, asked, response, **known)]
     else:
-        rollouts = read_alternatives(record, asked, responses, **known)
+        # Other calls may have had the prompt of a reply.
+        is_group = not (read.prompt and isinstance(response, dict))
+        rollouts = read_alternatives(record, asked, responses, is_group=is_group, **known)
     return with_parts(record, read, rollouts)
 
 

@@ -49,21 +49,26 @@ def read_completion(record: JsonObject, prompt: object, response: object, **know
 
 
 def read_alternatives(
-    record: JsonObject, prompt: object, responses: Sequence[object], **known: Any
+    record: JsonObject,
+    prompt: object,
+    responses: Sequence[object],
+    *,
+    is_group: bool = True,
+    **known: Any,
 ) -> list[Rollout]:
-    """Read responses to one prompt as one group, in their order.
+    """Read responses to one prompt, in their order: by default as a group of their own.
 
     They have no rollout index: if `group_by` joins lines, their positions would look like
     duplicates. Those with a system prompt of their own (UltraFeedback) answer other prompts."""
     if not responses:
         raise UnreadableRecordError("the list of responses is empty")
-    if len(responses) == 1:
-        return [read_completion(record, prompt, responses[0], **known)]
     stops = list_or_empty(record.get("finish_reasons", record.get("stop_reasons")))
     asked = asked_of(prompt)
     pairs = [_split_system(response) for response in responses]
-    is_group = len({told for told, _ in pairs}) == 1 and not known.get("task")
-    known = {"index": None, "task": None, "line_is_group": is_group} | known
+    if len(pairs) > 1:
+        known = {"index": None} | known
+        if is_group and len({told for told, _ in pairs}) == 1 and not known.get("task"):
+            known |= {"task": None, "line_is_group": True}
     rollouts = []
     for position, (told, response) in enumerate(pairs):
         turns = (Turn("system", told), *asked.turns) if told else asked.turns
