@@ -324,7 +324,7 @@ def test_a_field_that_restates_the_reward_is_kept_consistent():
         assert record["reward"] == 2.0
         assert record["genrm"]["previous_score"] == 1.0
     assert annotated("roll", 2.0, None)["scores"] == [2.0, None]
-    record = {"prompt": "Why?", "completion": "So.", "reward": 1.0, "score": 7}
+    record = {"prompt": "Why?", "completion": "So.", "score": 7}
     recognise(record).annotate(record, [Score(2.0, {})])
     assert record["score"] == 7
 

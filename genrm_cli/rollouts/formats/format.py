@@ -42,27 +42,19 @@ def number_or_none(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def annotate_line(record: Record, scores: Sequence[Score]) -> None:
-    """Annotate a line that is one rollout: `genrm` explains its `reward`."""
-    (score,) = scores
-    _annotate(record, dict(score.detail), "reward", "score", score.reward)
-
-
-def _annotate_list(record: Record, scores: Sequence[Score]) -> None:
-    """Annotate a line with several rollouts: `rewards` and `genrm.rollouts` are lists in their
-    order.
+def annotate_line(record: Record, scores: Sequence[Score], also: Sequence[str] = ()) -> None:
+    """Annotate a line that is one rollout: `genrm` explains its `reward`, which the fields `also`
+    restate.
     """
-    detail = {"rollouts": [score.detail for score in scores]}
-    _annotate(record, detail, "rewards", "scores", [score.reward for score in scores])
+    (score,) = scores
+    _set_rewards(record, dict(score.detail), ("reward", *also), score.reward)
 
 
-def _annotate(record: Record, detail: Record, name: str, same: str, reward: object) -> None:
-    """Set a reward, and `genrm` with the previous one; so does a field that restates it."""
-    # Many trainers call the reward `score`. It is another number if it differs from the reward.
-    restates = same in record and record.get(name, record[same]) == record[same]
-    for each in (name, same) if restates else (name,):
-        detail[f"previous_{each}"] = record.get(each)
-        record[each] = reward
+def _set_rewards(record: Record, detail: Record, names: Sequence[str], reward: object) -> None:
+    """Set a reward under the first of these names, and under the others that the record has."""
+    for name in (names[0], *(name for name in names[1:] if name in record)):
+        detail[f"previous_{name}"] = record.get(name)
+        record[name] = reward
     set_detail(record, detail)
 
 
@@ -106,6 +98,7 @@ class Format:
         annotate_rollout: set the reward and the `genrm` object of a record that is one rollout. All
             other fields stay; a replaced value is kept under `genrm`.
         scores: the scores of a scored record, in the order of `read`.
+        restating: fields that restate the `rewards` of a line with several rollouts.
         resolve: the fields that it reads of a record, if their names alone do not say it.
         owns_line: whether all other fields are metadata of its writer, whatever their names: its
             shape is unmistakable.
@@ -123,12 +116,18 @@ class Format:
     example: Record = field(default_factory=dict, kw_only=True)
     resolve: Callable[[Record], Fields] | None = field(default=None, kw_only=True)
     owns_line: bool = field(default=False, kw_only=True)
+    restating: tuple[str, ...] = field(default=(), kw_only=True)
 
     def annotate(self, record: Record, scores: Sequence[Score]) -> None:
         """Set rewards and the `genrm` object in a record: one score per rollout, in the order of
-        `read`.
+        `read`. In a line with several, `rewards` and `genrm.rollouts` are lists.
         """
-        (_annotate_list if self.rows(record) else self.annotate_rollout)(record, scores)
+        if not self.rows(record):
+            self.annotate_rollout(record, scores)
+            return
+        detail = {"rollouts": [score.detail for score in scores]}
+        rewards = [score.reward for score in scores]
+        _set_rewards(record, detail, ("rewards", *self.restating), rewards)
 
     def own_record(self, record: Record, position: int) -> Record:
         """Return the fields of a record that belong to the rollout at a position.

@@ -185,12 +185,20 @@ GROUP_FORMATS = (
             isinstance(record.get("scores"), list) and "tokens" in record and "masks" in record
         ),
         _read_atropos,
-        rows=lambda record: record["messages"],
+        rows=lambda record: list_or_empty(record.get("messages")),
         fields=Fields(prompt=("messages",), response=("messages",)),
         owns_line=True,
+        restating=("scores",),
     ),
     # `rollout_dump_data.step_N.jsonl` of ROLL and `completions.jsonl` of ms-swift. Source:
     # alibaba/ROLL `roll/pipeline/rlvr/utils.py`, modelscope/ms-swift
     # `swift/rlhf_trainers/grpo_trainer.py`.
-    Format("columns", _is_columns, _read_columns, rows=_rows_of_columns, fields=_COLUMNS),
+    Format(
+        "columns",
+        _is_columns,
+        _read_columns,
+        rows=_rows_of_columns,
+        fields=_COLUMNS,
+        restating=("scores",),
+    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.formats.format import Format
+from genrm_cli.rollouts.formats.format import Format, Score, annotate_line
 from genrm_cli.rollouts.formats.shapes import (
     read_alternatives,
     read_completion,
@@ -31,6 +31,8 @@ from genrm_cli.rollouts.reading.values import is_messages, iter_texts, messages_
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
+# Beside one of these, `score` is the reward: verl, SkyRL and Atropos. For others, it may be any.
+_SCORING = frozenset(("gts", "step", "output_response", "prefix"))
 _FAILED = ("errored", "canceled", "expired")  # requests of an Anthropic batch
 # Looked up for each conversation, of which few have any.
 _REFERENCES = frozenset(REFERENCES)
@@ -115,6 +117,11 @@ def _rows_of_completion(record: Record) -> Sequence[object]:
     return alternatives or () if is_list or len(alternatives or ()) > 1 else ()
 
 
+def _annotate(record: Record, scores: Sequence[Score]) -> None:
+    is_reward = not _SCORING.isdisjoint(record)
+    annotate_line(record, scores, ("score",) if is_reward else ())
+
+
 # Conversations that end in the response
 
 
@@ -158,6 +165,7 @@ LINE_FORMATS = (
         _is_completion,
         _read_completion,
         rows=_rows_of_completion,
+        annotate_rollout=_annotate,
         fields=LINE_FIELDS,
         resolve=_fields_of_completion,
     ),
