@@ -2,106 +2,41 @@
 
 import inspect
 import re
-from dataclasses import fields
 from urllib.parse import urldefrag
 
 from architecture_picture import render_picture, shown_picture
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
 from settings_page import render_settings_page
+from typer.main import get_command
 
 from genrm_cli import errors
-from genrm_cli.cli.scoring.batch import BatchOptions
+from genrm_cli.cli.app import app
+from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.setup.guide import page_names
-from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS as EXPORT_FORMATS
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.rollouts.formats import FORMATS
-from genrm_cli.sessions.session_options import SessionOptions
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.reward_settings import PRESETS
 from genrm_cli.settings.sources.settings_file import read_settings_file
-from genrm_cli.settings.table import all_settings
 from genrm_cli.verdicts import FailureKind
 
-OTHER_FLAGS = {
-    "--policy-field",
-    "--over",
-    "--baseline",
-    "--samples",
-    "--one-order",
-    "--one-look",
-    "--looks",
-    "--cycles",
-    "--pilot",
-    "--recorded",
-    "--report",
-    "--prompts",
-    "--rounds",
-    "--field",
-    "--install-completion",
-    "--from",
-    "--wheel",  # of uv
-    "--ray",
-    "--ray-workers",
-    "--replay",
-    "--reply",
-    "--response",
-    "--help",
-    "--config",
-    "--prompt",
-    "--as-judge",
-    "--group",
-    "--list",
-    "--remove",
-    "--price",
-    "--offline",
-    "--changed",
-    "--tensor-parallel-size",
-    "--to",
-    "--job-name",
-    "--gres",
-    "--array",
-    "--cpus-per-task",
-    "--mem",
-    "--time",
-    "--requeue",
-    "--parsable",
-    "--dependency",
-    "--wrap",
-    "--group-rm",
-    "--algo",
-    "--dynamic-sampling-filter-path",
-    "--custom-rm-path",
-    "--custom-config-path",
-    "--rm-type",
-    "--rm-url",
-    "--remote",
-    "--reward",
-    "--train",
-    "--policy-base-url",
-    "--policy-model",
-    "--scripted-policy",
-    "--policy-role",
-    "--client",
-    "--client-base-url",
-    "--client-model",
-    "--max-sessions",
-    "--approve",
-    "--acknowledge",
-    "--of-judge",
-    "--page",
-    "--reason",
-    "--sentinels",
-    "--labels",
-    "--to-label",
-    "--grid",
-    "--runs",
-    "--hold",
-    "--reject",
-    "--by",
-    "--comment",
-}
+# Of the programs that the pages name beside genrm: uv, vLLM, Slurm, trainers and our benchmarks.
+OTHERS = """
+--algo --array --cpus-per-task --custom-config-path --custom-rm-path --cycles --dependency
+--dynamic-sampling-filter-path --field --from --gres --group-rm --job-name --labels --looks --mem
+--parsable --prompts --remote --requeue --reward --rm-type --rm-url --rounds --runs
+--tensor-parallel-size --time --train --wheel --wrap
+"""
+
+
+def flags_of_commands():
+    """Return every option of every command."""
+    root = get_command(app)
+    commands = [root, *(root.get_command(None, name) for name in read_commands())]
+    options = [each for command in commands for each in command.params]
+    return {flag for each in options for flag in (*each.opts, *each.secondary_opts)} | {"--help"}
 
 
 def test_the_index_lists_every_page():
@@ -157,12 +92,7 @@ def _anchor(heading):
 
 def test_no_page_names_a_flag_that_does_not_exist():
     """Whatever a page calls a flag is one."""
-    known = {s.flag for s in all_settings()} | OTHER_FLAGS
-    known |= {s.negative for s in all_settings() if s.type is bool}
-    known |= {s.short_flag for s in all_settings()}
-    known |= {"--no-" + s.flag.removeprefix("--") for s in all_settings()}
-    for options in (SessionOptions, ExportOptions, BatchOptions):
-        known |= {f"--{f.name}".replace("_", "-") for f in fields(options)}
+    known = flags_of_commands() | set(OTHERS.split())
     for name, text in TEXTS.items():
         assert set(re.findall(r"--[a-z][a-z0-9-]+", text)) <= known, name
 
