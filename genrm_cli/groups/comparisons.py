@@ -26,6 +26,8 @@ from genrm_cli.verdicts import Grades, Outcome, Verdict
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
+Lineup = tuple[int, tuple[int, ...]]
+"""The number of a repeat, and the responses that are shown together."""
 
 
 def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
@@ -125,9 +127,19 @@ def iter_requests(
         planned = plan_group(key, answered, plan.pairing) if chosen is None else chosen
         yield from iter_pair_requests(answered, view, plan, planned)
         return
+    yield from iter_lineup_requests(answered, view, plan, _iter_lineups(key, answered, view, plan))
+
+
+def iter_lineup_requests(
+    answered: Sequence[int], view: SharedView, plan: GroupPlan, lineups: Iterable[Lineup]
+) -> Iterator[tuple[RequestId, Prompt]]:
+    """Yield the requests to each judge that grades responses, with the arguments of
+    `iter_pair_requests`.
+    """
     response_of = dict(zip(answered, view.responses, strict=True))
+    shown_together = list(lineups)
     for number in range(len(plan.judges)):
-        for repeat, shown in _iter_lineups(key, answered, view, plan):
+        for repeat, shown in shown_together:
             prompt = ListwisePrompt(
                 view.conversation,
                 tuple(response_of[index] for index in shown),
@@ -140,8 +152,7 @@ def iter_requests(
 
 def _iter_lineups(
     key: str | None, answered: Sequence[int], view: SharedView, plan: GroupPlan
-) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the responses that are shown together, with the number of the repeat."""
+) -> Iterator[Lineup]:
     if plan.is_listwise:
         lists = replace(plan.lists, list_size=view.list_size or plan.lists.list_size)
         for places, repeat in lists.iter_lists(len(answered), key or ""):

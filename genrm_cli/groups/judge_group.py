@@ -10,9 +10,11 @@ from typing import TypeVar
 
 from genrm_cli.groups.comparisons import (
     iter_further,
+    iter_lineup_requests,
     iter_pair_requests,
     iter_requests,
 )
+from genrm_cli.groups.failures.list_probes import iter_list_probes
 from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup
@@ -289,6 +291,10 @@ def iter_stages(
         chain(iter_requests(group.key, judged.answered, view, plan, group.pairs), *gradings)
     )
     if group.pairs is not None:  # chosen by somebody who also reads their failures
+        return
+    if plan.is_listwise:
+        for lineups in iter_list_probes(judged, plan):
+            yield iter_neutral(iter_lineup_requests(judged.answered, view, plan, lineups))
         return
     for comparisons in chain(iter_further(judged, plan), iter_probes(judged, plan)):
         yield iter_neutral(iter_pair_requests(judged.answered, view, plan, comparisons))

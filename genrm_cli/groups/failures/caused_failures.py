@@ -21,6 +21,7 @@ from genrm_cli.verdicts import (
     MIDDLE_RANKING,
     Failure,
     FailureKind,
+    Grades,
     Verdict,
     preference,
 )
@@ -69,11 +70,19 @@ def tested_causes(trials: Sequence[Trial], rates: FailureRates) -> Causes:
 
 
 def without_selected(judged: JudgedGroup, plan: GroupPlan) -> JudgedGroup:
-    """Return a group in which verdicts that came only after replies without one are failures."""
+    """Return a group in which verdicts and lists that came only after replies without one are
+    failures. A list without some of its scores is no better for that, and stays.
+    """
     results = []
     for request, outcome in judged.results:
-        is_selected = outcome.reasks or request.repeat >= plan.pairing.repeats
-        if is_selected and isinstance(outcome.result, Verdict):
+        is_selected = outcome.reasks > 0
+        if plan.compares_pairs:
+            is_selected = is_selected or request.repeat >= plan.pairing.repeats
+        result = outcome.result
+        is_complete = isinstance(result, Verdict) or (
+            isinstance(result, Grades) and plan.is_listwise and not result.places
+        )
+        if is_selected and is_complete and request.judge < len(plan.judges):
             outcome = replace(outcome, result=_AFTER_FAILURE)
         results.append((request, outcome))
     return replace(judged, results=results)

@@ -15,7 +15,7 @@ Source: sequential testing by mixtures of likelihood ratios; H. Robbins, Ann. Ma
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from genrm_cli.rewards.estimators.failure_rates import (
     evidence,
     sum_counts,
 )
-from genrm_cli.verdicts import Failure, FailureKind, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 # Convict above this evidence: one innocent text of 10,000 reaches it by chance.
 CONVICTING = math.log(1e4)
@@ -44,14 +44,14 @@ _SERVER_FAILURES = frozenset(
 
 
 class Trial(NamedTuple):
-    """One request about a pair to one judge, with its replies."""
+    """One request about a pair or a list to one judge, with its replies."""
 
     request: RequestId
     counts: FailureCounts
 
     @property
     def shown(self) -> tuple[int, ...]:
-        """The rollout shown first, and the other one."""
+        """The rollout shown first, and the others."""
         return self.request.shown
 
     @property
@@ -70,8 +70,8 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
     since its cause is known."""
     by_judge: dict[int, list[Trial]] = defaultdict(list)
     for request, outcome in judged.results:
-        if plan.compares_pairs and request.judge < len(plan.judges):
-            is_repeat = request.repeat >= plan.pairing.repeats
+        if len(request.shown) > 1 and request.judge < len(plan.judges):
+            is_repeat = plan.compares_pairs and request.repeat >= plan.pairing.repeats
             counts = _counts_of(outcome, is_repeat=is_repeat)
             if counts is not None:
                 by_judge[request.judge].append(Trial(request, counts))
@@ -79,7 +79,9 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
     for asked in by_judge.values():
         answered = sum(not trial.has_failed for trial in asked)
         is_up = 2 * sum(trial.counts.broken for trial in asked) <= len(asked)
-        trials += [trial for trial in asked if answered and (is_up or not trial.counts.broken)]
+        # A group has few lists, so that one text may silence all of them.
+        is_known = bool(answered) or plan.is_listwise
+        trials += [trial for trial in asked if is_known and (is_up or not trial.counts.broken)]
     # Results come in the order of the answers, which must not decide what is asked next.
     trials.sort(key=attrgetter("request"))
     return trials
@@ -90,8 +92,10 @@ def _counts_of(outcome: Outcome, *, is_repeat: bool) -> FailureCounts | None:
 
     None if they say nothing about texts."""
     failure = outcome.result if isinstance(outcome.result, Failure) else None
-    # Each ask after a reply without a verdict is a repeat; all but the last were silent.
-    silent = outcome.reasks > 0
+    # Each ask after a reply without a verdict is a repeat; all but the last were silent. A list of
+    # which some responses have no score counts as failed for all: any may be the cause.
+    is_partial = isinstance(outcome.result, Grades) and bool(outcome.result.places)
+    silent = outcome.reasks > 0 or is_partial
     repeats = outcome.reasks
     silent_repeats = max(0, outcome.reasks - 1)
     if failure is not None:
@@ -117,7 +121,7 @@ def evidence_of(index: int, trials: Iterable[Trial], rates: FailureRates) -> flo
     """
     by_place: tuple[list[FailureCounts], list[FailureCounts]] = ([], [])
     for trial in trials:
-        by_place[trial.shown.index(index)].append(trial.counts)
+        by_place[trial.shown[0] != index].append(trial.counts)
     return evidence(sum_counts(by_place[0]), sum_counts(by_place[1]), rates)
 
 
@@ -139,24 +143,35 @@ def find_culprits(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
     """Return the rollouts whose texts cause failures: one innocent text of 10,000 is among them.
 
     A text that causes failures does so with several opponents: without those with any one of them,
-    it keeps evidence of 30. Else an opponent could cause them."""
-
-    def is_culprit(index: int, own: Sequence[Trial]) -> bool:
-        if evidence_of(index, own, rates) < CONVICTING:
-            return False
-        opponents = {other for trial in own for other in trial.shown if trial.has_failed} - {index}
-        return all(
-            evidence_of(index, [trial for trial in own if other not in trial.shown], rates)
-            >= _WITHOUT_ANY
-            for other in sorted(opponents)
-        )
-
+    it keeps evidence of 30. Else an opponent could cause them. Lists show most rollouts together,
+    so there it has 30 times the evidence of any other."""
     culprits = set[int]()
     while True:
         # The requests that show a culprit say nothing about others.
         own = by_rollout(trials, culprits)
-        order = sorted(own, key=lambda index: -evidence_of(index, own[index], rates))
-        found = next((index for index in order if is_culprit(index, own[index])), None)
+        known = {index: evidence_of(index, about, rates) for index, about in own.items()}
+        order = sorted(own, key=lambda index: -known[index])
+        found = next(
+            (
+                index
+                for index in order
+                if known[index] >= CONVICTING and _is_sole_cause(index, own[index], known, rates)
+            ),
+            None,
+        )
         if found is None:
             return culprits
         culprits.add(found)
+
+
+def _is_sole_cause(
+    index: int, own: Sequence[Trial], known: Mapping[int, float], rates: FailureRates
+) -> bool:
+    opponents = {other for trial in own for other in trial.shown if trial.has_failed} - {index}
+    if any(len(trial.shown) > 2 for trial in own):
+        return all(known[index] - known[other] >= _WITHOUT_ANY for other in opponents)
+    return all(
+        evidence_of(index, [trial for trial in own if other not in trial.shown], rates)
+        >= _WITHOUT_ANY
+        for other in opponents
+    )

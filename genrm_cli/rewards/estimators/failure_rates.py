@@ -116,12 +116,16 @@ class FailingGroup(NamedTuple):
     """The requests of a group with failures.
 
     Attributes:
-        shown: the rollouts in both positions, numbered from 0 without gaps; [requests, 2].
+        request: of each response shown, the number of its request.
+        rollout: its number, from 0 without gaps.
+        is_later: 0 if it is shown first, else 1.
         counts: [requests, fields of `FailureCounts`].
         size: the number of rollouts.
     """
 
-    shown: npt.NDArray[np.intp]
+    request: npt.NDArray[np.intp]
+    rollout: npt.NDArray[np.intp]
+    is_later: npt.NDArray[np.intp]
     counts: _Floats
     size: int
 
@@ -130,8 +134,11 @@ class FailingGroup(NamedTuple):
         cls, shown: Sequence[tuple[int, ...]], counts: Sequence[FailureCounts]
     ) -> "FailingGroup":
         """Make it from the indices that each request shows, and its counts."""
-        rollouts, numbers = np.unique(shown, return_inverse=True)
-        return cls(numbers.reshape(-1, 2), np.array(counts, float), len(rollouts))
+        lengths = [len(each) for each in shown]
+        rollouts, numbers = np.unique(np.concatenate(shown), return_inverse=True)
+        is_later = np.concatenate([np.arange(length) > 0 for length in lengths]).astype(np.intp)
+        request = np.repeat(np.arange(len(shown)), lengths)
+        return cls(request, numbers.ravel(), is_later, np.array(counts, float), len(rollouts))
 
 
 # Most rollouts of a run share their few counts, and a server fits rates between two replies.
@@ -189,13 +196,18 @@ def fit_failures(
         return FailureCounts(requests=clean_requests)
     sizes = np.array([group.size for group in groups])
     offsets = np.cumsum(sizes) - sizes
-    shown = np.concatenate(
-        [group.shown + offset for group, offset in zip(groups, offsets, strict=True)]
+    rollout = np.concatenate(
+        [group.rollout + offset for group, offset in zip(groups, offsets, strict=True)]
+    )
+    requests = np.array([len(group.counts) for group in groups])
+    firsts = np.cumsum(requests) - requests
+    request = np.concatenate(
+        [group.request + first for group, first in zip(groups, firsts, strict=True)]
     )
     counted = np.concatenate([group.counts for group in groups])
     by_rollout = np.zeros((sizes.sum(), 2, counted.shape[1]))
-    for position in (0, 1):
-        np.add.at(by_rollout[:, position], shown[:, position], counted)
+    is_later = np.concatenate([group.is_later for group in groups])
+    np.add.at(by_rollout, (rollout, is_later), counted[request])
     everything = counted.sum(axis=0)
     everything[0] += clean_requests
 
@@ -207,7 +219,8 @@ def fit_failures(
             chances = np.exp(ratios) * weights / np.repeat(sizes, sizes)
             likelihoods = 1 - weights.sum() + np.add.reduceat(chances.sum(axis=0), offsets)
             causing = chances / np.repeat(likelihoods, sizes)
-            innocent = (1 - causing.sum(axis=0)[shown].sum(axis=1)) @ counted
+            caused = np.bincount(request, causing.sum(axis=0)[rollout], len(counted))
+            innocent = (1 - caused) @ counted
             innocent[0] += clean_requests
             log_likelihood = np.log(likelihoods).sum() + _log_likelihood(everything, rates)
             weights = causing.sum(axis=1, keepdims=True) / (len(sizes) + clean_groups)
