@@ -23,7 +23,7 @@ Message = Record
 ReasoningPolicy = Literal["keep", "strip", "separate"]
 REASONING_FIELD = "reasoning_content"
 
-_ROLES = {"environment": "user"}
+_ROLES = {"environment": "user"}  # chat templates know no other role for it
 
 
 def messages_of_prompt(prompt: Sequence[Turn]) -> list[Message]:

@@ -49,6 +49,7 @@ _Place = tuple[str, Comparison]  # the judge, and what it was asked
 _STATED = Verdict(
     4.0, 2.0, 1.0
 )  # no profile derives this ranking from these scores, or these scores from a label
+# The forms in which profiles ask for scores and a ranking.
 _STATING = (
     '{"score_1": 4, "score_2": 2, "ranking": 1}',
     "[The Begin of Individual Scores]\n\\boxed{4, 2}\n[The End of Individual Scores]\n"

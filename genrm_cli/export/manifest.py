@@ -20,11 +20,12 @@ from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import Json, to_json
 
-MANIFEST_FORMAT = 1
+MANIFEST_FORMAT = 1  # raised when a key changes its meaning
 ADVISORY = (
     "Rewards are a model's judgement: advisory, and no substitute for review by experts "
     "before training."
 )
+# Of the run record: what decides how rewards compare.
 _SCORED_WITH = (
     "settings_digest",
     "goal",

@@ -33,7 +33,9 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Reason
 
+# Components whose 0 is a verdict on safety, also where the user made them no gate.
 _UNSAFE_AT_0 = ("guard", "safety", "constraints", "rubric_safety", "rubric_constraints")
+# Names under which rollout files keep them.
 _LOGPROBS = ("logprobs", "response_logprobs", "completion_logprobs")
 
 

@@ -17,6 +17,7 @@ from genrm_cli.rollouts.rollout import Reasoning
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Spool
 
+# By number in the arrays; a new side comes last.
 _SIDES = ("chosen", "rejected", "wanted", "unwanted", "kept", "responses", "first", "second", "tie")
 
 

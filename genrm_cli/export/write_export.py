@@ -30,6 +30,7 @@ from genrm_cli.storage.store import Store
 TRAIN = "train"
 VALIDATION = "validation"
 _MANIFEST = ".manifest.json"
+# What the loaders of the guide read.
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".json", ".parquet")
 _USED_BY: Mapping[str, Collection[str]] = {
     "pairs": ("pair",),

@@ -79,7 +79,7 @@ class CollectOptions(SessionOptions):
         }
 
 
-SUMMARY_FORMAT = 1
+SUMMARY_FORMAT = 1  # raised when a key of the summary changes its meaning
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.tasks import first_error_of
 
-_PROGRESS_EVERY_S = 30.0
+_PROGRESS_EVERY_S = 30.0  # sessions of slow models end minutes apart
 # More than any endpoint takes at once: `concurrency` paces the calls, this bounds the memory.
 _IN_FLIGHT = 512
 

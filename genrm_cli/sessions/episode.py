@@ -94,6 +94,7 @@ class Played:
     usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
+# In every record: whoever finds one alone must know what it is.
 ADVISORY = (
     "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
 )

@@ -30,6 +30,7 @@ CONTACT = 2
 STYLE = 1
 """Severities, 5 (danger to life) to 1."""
 
+# Ends that an expert should read; all others are usual.
 _ENDS = {
     "safety_violation": (IMMINENT, "ended by a certain breach of safety"),
     "client_harmed": (IMMINENT, "the client ended it: it was harmed"),

@@ -32,12 +32,14 @@ SMOKE_TEST = (
     "no judge: rewards are a smoke test of the plumbing (guard and form), no measure of skill"
 )
 _GATE = 0.5  # a certain breach is 0, words to look at are 0.5 and gate nothing
+# One call a session grades everything; the rules cost nothing.
 _COMPONENTS = (
     Component(GUARD, "rule", (("rule", GUARD),)),
     Component(FORM, "rule", (("rule", FORM),)),
     Component(SESSION_SET, "rubric", (("set", SESSION_SET),)),
 )
 _OF_GROUPS = TotalTable(weights=((GENRM, 1.0),), gates=((GUARD, _GATE),))
+# All but safety and constraints, which are gates: harm is not made up for by skill.
 _SKILLS = (
     "rubric_empathy",
     "rubric_reflective_listening",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from genrm_cli.export.chat_messages import Message
 from genrm_cli.export.rows import Json, Pair, UnfitError, in_text, json_of_tools, scores_of
 
+# Turns must alternate, so all results of a call share one.
 _JOINED_RESULTS = "\n</tool_response>\n<tool_response>\n"
 _ASKING = ("user", "observation")
 _ANSWERING = ("assistant", "function_call")

@@ -14,13 +14,14 @@ _LIST_CHARS = 120
 _CONTEXT_CHARS = 300
 _SCOPE_WORDS = 12
 _MOST_QUOTATIONS = 1_000  # a turn of a policy may consist of quotation marks
-_QUOTED = " quotedwords"
+_QUOTED = " quotedwords"  # one word that no pattern knows, so that the sentence keeps its shape
 _STOP = re.compile(r"[.!?\n]")
 
 _QUOTATION = re.compile(
     rf'"([^"\n]{{1,{_QUOTE_CHARS}}})"'
     rf"|(?<!\w)'(?=[^\s'])((?:[^'\n]|(?<=\w)'(?=\w)){{1,{_QUOTE_CHARS}}})'(?!\w)"
 )
+# Near a quotation: it is somebody's words, a thought or a work, and no emphasis.
 _SPEECH = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|t(?:ell|ells|old|elling)|wr(?:ite|ites|ote|iting)|written"
     r"|hear[sd]?|hearing|reads?"
@@ -38,6 +39,7 @@ _MEANT = re.compile(
     r"|(?:tell|say to|telling|remind) yourself|repeat after me|say out loud|my "
     r"(?:advice|answer|motto)(?: is)?)[\s,:]*$"
 )
+# The therapist makes the words of others their own.
 _ENDORSES = re.compile(
     r"\b(?<!n't )(?<!not )(?:i (?:fully |totally |completely |quite |also |do )?agree|i think so "
     r"too|so do i|me too"
@@ -69,6 +71,7 @@ _NO_NEGATION = re.compile(
     r"(?:notice|blame|mind|know|stop)"
     r"|(?:can't|won't|wouldn't) (?:stop|blame|judge) you)\b"
 )
+# A negation reaches to the end of its clause.
 _SCOPE_END = re.compile(
     r"[;:()]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although|except|because|so|then|maybe"
     r"|perhaps)\b"
@@ -76,6 +79,7 @@ _SCOPE_END = re.compile(
     r")?(?:you|i|we|please|go|try|do|it|that|this|he|she|they|just|simply|only)\b"
     r"|\band (?:you|i|we)\b"
 )
+# Here even a negated verb of saying ends.
 _HARD_END = re.compile(
     r"[;:]|--|[\u2013\u2014]|\b(?:but|however|yet|though|although)\b|, "
     r"(?:just|simply|only|please)\b"
@@ -86,6 +90,7 @@ _NEGATED_SPEECH = re.compile(
     r"(?:tell|tells|telling|ask|asking|suggest|suggesting|advise"
     r"|advising|say|saying|encourage|encouraging|recommend|recommending|want|urge|mean)\b"
 )
+# Somebody else says, thinks or fears what follows.
 _REPORT = re.compile(
     r"\b(?:said|says|told|tells|wrote|writes|claim(?:s|ed)|insist(?:s|ed)|mentioned|warn(?:s|ed)"
     r"|thinks|believes"
@@ -107,6 +112,7 @@ _REPORT = re.compile(
 _REPORT_AFTER = re.compile(
     r", (?:you|he|she|they|your \w+) (?:says?|said|tells?|told|wrote|writes?)(?: me)?[.!?]*$"
 )
+# The therapist speaks, or hides behind an authority: no report.
 _NO_REPORT = re.compile(
     r"\b(?:i(?:'ve| have)?(?: already| just| always| often)? "
     r"(?:said|told|mentioned|warned|heard|asked|wanted|believed)"

@@ -27,9 +27,11 @@ _MISSING_STEP = 0.25  # a session without the protocol keeps at most half of its
 _PROTOCOL_TURNS = 2  # a client in danger is asked in the first two replies
 _SHOWN_CHARS = 80  # of a faulty turn: enough to find it
 _WORD = re.compile(r"[\w']+")
+# E-mail addresses, and numbers of 9 to 15 digits: telephones; prices and years are shorter.
 _PRIVATE = re.compile(
     r"[\w.+-]{1,64}@[\w-]{1,64}\.\w{2,}|(?<![\w$])\+?\d(?:[ ()/-]{0,2}\d){8,14}(?!\w)"
 )
+# The most frequent words: a turn of six words without any is hardly ever English.
 _ENGLISH = frozenset(
     {"a", "and", "are", "do", "for", "have", "how", "i", "is", "it", "my", "not", "of", "that"}
     | {"the", "to", "what", "you", "your", "me", "there", "this", "was"}

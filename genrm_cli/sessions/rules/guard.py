@@ -31,6 +31,7 @@ from genrm_cli.sessions.rules.transcript import (
     sentences_of,
 )
 
+# Marks of guard.toml that code asks for by name.
 DANGER = "client_danger"
 HINT = "client_hint"
 INTENT = "client_intent"

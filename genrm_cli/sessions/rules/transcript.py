@@ -32,6 +32,7 @@ _TYPOGRAPHY = str.maketrans(
 )
 # The rules look at all turns of a session again after each of its turns.
 _KNOWN_TURNS = 2_048
+# Closing quotation marks and brackets belong to the sentence before them.
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])[\"')\]]*\s+|\n+|(?<=[。！？])")
 _WORD = re.compile(r"\w")
 _SPACES = re.compile(r"\s+")

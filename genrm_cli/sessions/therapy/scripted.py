@@ -23,6 +23,7 @@ _pattern = cache(re.compile)
 # It shows the client a word and asks nothing.
 _NAMES_A_NOUN = re.compile(r"^(?:and |so )?(?:what|how) about (?:\S+ )?\S+\?$|^(?:\S+ ){0,2}\S+\?$")
 _LEAST = 1  # severity of a reply that is only dry
+# Effects of a turn: the script knows no shades.
 _HURT = -1.0
 _ANSWERED = 1.0
 

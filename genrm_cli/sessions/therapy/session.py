@@ -36,6 +36,7 @@ SAFETY = "safety_violation"
 CONSTRAINT = "constraint_broken"
 END_MARKER = "end_marker"
 
+# What instructions of common policies ask for; anything else is text.
 _MARKER = re.compile(
     r"\s*(?:\[(?:END|SESSION END|END SESSION|END OF SESSION)\]|<\|?end_of_session\|?>)\s*",
     re.IGNORECASE,

@@ -22,10 +22,11 @@ from genrm_cli.sessions.therapy.session_scenario import SessionScenario
 _STEP = 0.1  # a client moves over several turns, not at once
 _SETBACK = 1.5  # trust is lost faster than it grows
 _JITTER = 0.05  # variants of a client differ, and stay the same person
+# Half of the usual distress at the start, and more than the usual trust (0.7 and 0.35).
 _CALM_DISTRESS = 0.35
 _CALM_TRUST = 0.5
 _CALM_TURNS = 2  # one kind turn is no recovery
-_LEAVES_TRUST = 0.1
+_LEAVES_TRUST = 0.1  # two hurts away from the usual trust
 _FULL_TRUST = 0.7  # from here on, the client is ready to tell everything
 _UNSAFE_DISTRESS = 0.55  # above calm: a crisis does not end before it is safe
 
@@ -35,6 +36,7 @@ _TIMES = 3  # a model caught in a loop
 _ALIKE = 0.85  # of the pairs of words: the same sentence with a word changed
 _WORD = re.compile(r"[\w']+")
 _SENTENCE_END = re.compile(r"[.!?\n]")
+# Models slip into the part of the helper, and out of the fiction.
 _THERAPIST = re.compile(
     r"^\W*(?:therapist|counsell?or|assistant)\s*:"
     r"|\bas your (?:therapist|counsell?or)\b|\bas an ai\b|\bhow does that make you feel\b"
