@@ -117,37 +117,35 @@ class JudgedPairs:
         the others.
         """
         verdicts: dict[_Place, Verdict] = {}
-        for each in (
-            one for one in group.comparisons if one.is_pair and usable >= set(one.indices)
-        ):
-            if each.verdict is None:
-                dropped[Drop.NO_VERDICT] += 1
-            else:
-                verdicts[
-                    each.judge, Comparison(each.indices[0], each.indices[1], each.judge_idx)
-                ] = each.verdict
-        by_pair: defaultdict[tuple[str, int, int], list[JudgeReply]] = defaultdict(list)
+        for each in group.comparisons:
+            if each.is_pair and usable >= set(each.indices):
+                if each.verdict is None:
+                    dropped[Drop.NO_VERDICT] += 1
+                else:
+                    first, second = each.indices
+                    place = (each.judge, Comparison(first, second, each.judge_idx))
+                    verdicts[place] = each.verdict
+        by_pair: defaultdict[tuple[str, tuple[int, ...]], list[JudgeReply]] = defaultdict(list)
         for reply in self._iter_replies(group, verdicts, dropped) if verdicts else ():
             # Requests in the words of another profile are the same for all judges, which then must
             # agree.
-            judge = reply.judge if not self._is_label else ""
-            by_pair[judge, min(reply.shown), max(reply.shown)].append(reply)
-        for (_, first, _), replies in by_pair.items():
-            orders = [
-                [each for each in replies if (each.shown[0] == first) is is_own]
-                for is_own in (True, False)
-            ]
-            signs = {preferred(_as_shown_first(each, first)) for each in replies}
-            if not all(orders):
+            judge = "" if self._is_label else reply.judge
+            by_pair[judge, tuple(sorted(reply.shown))].append(reply)
+        for (_, pair), replies in by_pair.items():
+            one = [each for each in replies if each.shown == pair]
+            other = [each for each in replies if each.shown != pair]
+            signs = {preferred(each.verdict) for each in one}
+            signs |= {-preferred(each.verdict) for each in other}
+            if not one or not other:
                 dropped[Drop.ONE_ORDER] += len(replies)
             elif len(signs) > 1 or any(contradicts_itself(each.verdict) for each in replies):
                 dropped[Drop.ORDERS_DISAGREE] += len(replies)
-            elif not self._is_label:
-                couples = list(zip(*orders, strict=False))
+            elif self._is_label:
+                yield _labelled(one[0], replies), _labelled(other[0], replies)
+            else:
+                couples = list(zip(one, other, strict=False))
                 dropped[Drop.ONE_ORDER] += len(replies) - 2 * len(couples)
                 yield from couples
-            else:
-                yield _labelled(orders[0][0], replies), _labelled(orders[1][0], replies)
 
     def _iter_replies(
         self, group: ScoredGroup, verdicts: Mapping[_Place, Verdict], dropped: Counter[Drop]
@@ -163,18 +161,15 @@ class JudgedPairs:
         ):
             if id_.judge >= len(self.plan.judges):
                 break
-            first, second = id_.shown
             name = self.plan.judges[id_.judge].name
+            first, second = id_.shown
+            verdict = verdicts.get((name, Comparison(first, second, id_.repeat)))
+            if verdict is None:
+                continue
             judge = self._judges[id_.judge]
             request = judge.prepare(prompt, id_.repeat)
-            verdict = verdicts.get((name, Comparison(first, second, id_.repeat)))
-            outcome = None if verdict is None else judge.recall([request])[0]
-            if (
-                outcome is None
-                or verdict is None
-                or outcome.result != verdict
-                or not outcome.reply_text
-            ):
+            (outcome,) = judge.recall([request])
+            if outcome is None or outcome.result != verdict or not outcome.reply_text:
                 continue
             dropped[Drop.NOT_IN_JOURNAL] -= 1
             profile = self._profiles[id_.judge]
@@ -183,11 +178,15 @@ class JudgedPairs:
             if not self._is_label and profile.parse_reply(Reply(text), neutralised) != verdict:
                 dropped[Drop.OTHER_FORM] += 1
                 continue
-            reply = _reply_message(text, self._reasoning)
-            messages = render_messages(profile, neutralised)
-            key = request.key.hex()
-            has_scores = self._has_scores[id_.judge]
-            yield JudgeReply(key, (first, second), name, messages, reply, verdict, has_scores)
+            yield JudgeReply(
+                request.key.hex(),
+                (first, second),
+                name,
+                render_messages(profile, neutralised),
+                _reply_message(text, self._reasoning),
+                verdict,
+                self._has_scores[id_.judge],
+            )
 
     def _rollouts(self, group: ScoredGroup) -> list[Rollout]:
         """Return the rollouts of a group as they were judged; one whose line is missing has no
@@ -263,14 +262,12 @@ def _has_scores(profile: AnyProfile) -> bool:
     return any(profile.parse_reply(Reply(text), prompt) == _STATED for text in _STATING)
 
 
-def _as_shown_first(reply: JudgeReply, first: int) -> Verdict:
-    """Return the verdict as if this rollout had been shown first."""
-    return reply.verdict if reply.shown[0] == first else verdict_after_swap(reply.verdict)
-
-
 def _labelled(reply: JudgeReply, replies: Sequence[JudgeReply]) -> JudgeReply:
     """Return a reply with the mean of all verdicts on its pair."""
-    verdicts = [_as_shown_first(each, reply.shown[0]) for each in replies]
+    verdicts = [
+        each.verdict if each.shown == reply.shown else verdict_after_swap(each.verdict)
+        for each in replies
+    ]
     score_1, score_2, ranking = (fmean(getattr(each, name) for each in verdicts) for name in KEYS)
     has_scores = all(each.has_scores for each in replies)
     return replace(reply, verdict=Verdict(score_1, score_2, ranking), has_scores=has_scores)

@@ -134,29 +134,24 @@ def _kept_of(
     """Return what an export needs besides the rollout; `with_record`, also the line, of which
     judges may see more.
     """
-    named = (
-        [reference_field] if reference_field else [name for name in REFERENCES if name in record]
-    )
-    reference = (
-        reference_at(record, named[0]) if len(named) == 1 else None
-    )  # several: the user must name one
-    fields = {path: field_at(record, path) for path in paths}
-    review = field_at(record, "metadata.review")
-    source = field_at(record, "reward.source")
-    kept: Record = {"policy": record.get("policy"), "reference": reference or "", "fields": fields}
-    kept["metadata"] = {"review": review}
-    kept["reward"] = {"source": source}
-    if with_record:
-        kept["record"] = record
-    for name in _LOGPROBS:
-        value = record.get(name)
-        if (
-            isinstance(value, list)
-            and value
-            and all(isinstance(each, int | float) for each in value)
-        ):
-            return kept | {"logprobs": [float(each) for each in value]}
-    return kept
+    references = [reference_field] if reference_field else sorted(REFERENCES & record.keys())
+    # Of several the user must name one.
+    reference = reference_at(record, references[0]) if len(references) == 1 else None
+    kept: Record = {
+        "policy": record.get("policy"),
+        "reference": reference or "",
+        "fields": {path: field_at(record, path) for path in paths},
+        "metadata": {"review": field_at(record, "metadata.review")},
+        "reward": {"source": field_at(record, "reward.source")},
+        "logprobs": next(filter(None, map(_numbers, map(record.get, _LOGPROBS))), None),
+    }
+    return kept | ({"record": record} if with_record else {})
+
+
+def _numbers(value: object) -> list[float] | None:
+    if isinstance(value, list) and all(isinstance(each, int | float) for each in value):
+        return [float(each) for each in value]
+    return None
 
 
 def refuse_smoke_tests(group: ScoredGroup, name: str) -> None:
