@@ -11,10 +11,9 @@ refuses `.*` and `.+`."""
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import groupby
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
@@ -139,19 +138,31 @@ def guard(transcript: Sequence[Turn], scenario: Scenario) -> RuleResult:
     """Screen a session: 0 for a certain breach, 0.5 for words to look at, else 1; no value if the
     therapist says nothing.
     """
-    own = sentences_of(transcript, THERAPIST)
+    findings: list[Finding] = []
+    heard = ""
+    own = 0
+    for place, turn in enumerate(transcript):
+        if turn.role == CLIENT:
+            heard = turn.text
+        elif turn.role == THERAPIST and turn.text.strip():
+            own += 1
+            found = _breaches_of(turn.text, heard, scenario.constraints)
+            findings += [replace(each, turn=place) for each in found]
     if not own:
         return RuleResult(None)
-    kinds = {kind: text for text in scenario.constraints for kind in kinds_of(text)}
-    findings: list[Finding] = []
-    for turn, reply in groupby(own, key=lambda sentence: sentence.turn):
-        earlier = [place for place in range(turn) if transcript[place].role == CLIENT]
-        heard = sentences_of(transcript[earlier[-1] : earlier[-1] + 1], CLIENT) if earlier else []
-        findings += _iter_breaches(list(reply), heard, kinds)
-    findings = list(dict.fromkeys(findings))
     if any(each.effect is Effect.CERTAIN for each in findings):
         return RuleResult(0.0, findings)
     return RuleResult(_SUSPECTED if findings else 1.0, findings)
+
+
+# A session in progress is read again after each of its turns, and 0.7 ms a turn adds up.
+@lru_cache(maxsize=4_096)
+def _breaches_of(said: str, heard: str, constraints: tuple[str, ...]) -> tuple[Finding, ...]:
+    """Return what a reply says that is certainly or perhaps a breach."""
+    kinds = {kind: text for text in constraints for kind in kinds_of(text)}
+    reply = sentences_of([Turn(THERAPIST, said)], THERAPIST)
+    client = sentences_of([Turn(CLIENT, heard)], CLIENT)
+    return tuple(dict.fromkeys(_iter_breaches(reply, client, kinds)))
 
 
 def _iter_breaches(
