@@ -167,12 +167,8 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     tools = {rollout.tools for rollout in rollouts}
     if view == "transcript" and options.tool_definitions and len(tools) == 1 and any(tools):
         conversation = _with_tools(conversation, tools.pop(), options.max_step_chars)
-    images = {
-        each.mark: each.url
-        for rollout in rollouts
-        for each in rollout.media
-        if options.images and each.url
-    }
+    media = [each for rollout in rollouts for each in rollout.media]
+    images = {each.mark: each.url for each in media if options.images and each.url}
     return SharedView(
         conversation, responses, view, rollouts[0].reference, images=tuple(images.items())
     )

@@ -111,7 +111,7 @@ def messages_of_request(asked: object, system: object = None) -> list[object]:
         raise UnreadableRecordError(
             f"a request asks {kind_of(asked)}, neither a string nor a list of items"
         )
-    given = asked if isinstance(asked, list) else [] if asked is None else [asked]
+    given = [] if asked is None else [asked]
     messages = [_as_message(each) for each in flatten_items(given)]
     return [{"role": "system", "content": system}, *messages] if system else messages
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rollouts.reading.values import text_or_empty
 from genrm_cli.rollouts.rollout import Criterion, UnreadableRecordError
 
 
@@ -18,14 +19,9 @@ def reference_at(record: JsonObject, path: str) -> str | None:
     value = field_at(record, path)
     while isinstance(value, list) and len(value) == 1:
         (value,) = value
-    text = (
-        value
-        if isinstance(value, str)
-        else ""
-        if value is None
-        else json.dumps(value, ensure_ascii=False)
-    )
-    return text if text.strip() else None
+    if value is not None and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    return value if value and value.strip() else None
 
 
 def criteria_at(record: JsonObject, path: str) -> tuple[Criterion, ...]:
@@ -45,18 +41,17 @@ def criteria_at(record: JsonObject, path: str) -> tuple[Criterion, ...]:
 
 
 def _criterion_of(entry: object, where: str) -> Criterion:
-    given = (
-        {"criterion": entry} if isinstance(entry, str) else entry if isinstance(entry, dict) else {}
-    )
-    texts = given.get("title"), given.get("criterion", given.get("description"))
+    given = entry if isinstance(entry, dict) else {"criterion": entry}
+    text = text_or_empty(given.get("criterion", given.get("description")))
     points = given.get("points", given.get("weight", 1.0))
-    if not isinstance(texts[1], str) or not texts[1].strip():
+    if not text.strip():
         raise UnreadableRecordError(
             f"{where} has no text; expected one, or an object with criterion or description"
         )
     if isinstance(points, bool) or not isinstance(points, int | float) or not math.isfinite(points):
         raise UnreadableRecordError(f"{where}: its points or weight are not a number")
-    text = ": ".join(text for text in texts if isinstance(text, str) and text.strip())
+    title = text_or_empty(given.get("title"))
+    text = f"{title}: {text}" if title.strip() else text
     return Criterion(" ".join(text.split()), float(points))
 
 

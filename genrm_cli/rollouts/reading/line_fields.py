@@ -240,12 +240,8 @@ def _turns_of_history(value: object) -> tuple[Turn, ...]:
     if is_messages(value):
         return turns_of_messages(value)
     pairs = [pair for pair in list_or_empty(value) if isinstance(pair, list) and len(pair) == 2]
-    turns = [
-        Turn(role, text)
-        for pair in pairs
-        for role, text in zip(("user", "assistant"), pair, strict=True)
-        if isinstance(text, str) and text
-    ]
+    said = [each for pair in pairs for each in zip(("user", "assistant"), pair, strict=True)]
+    turns = [Turn(role, text) for role, text in said if isinstance(text, str) and text]
     return tuple(turns) if pairs == value else ()
 
 

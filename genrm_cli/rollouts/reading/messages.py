@@ -149,7 +149,8 @@ def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
 def media_of_messages(messages: object) -> tuple[Media, ...]:
     """Return the images and files in messages."""
     read = read_messages(list_or_empty(messages))
-    return tuple(part for message in read for part in message.parts if isinstance(part, Media))
+    parts = [part for message in read for part in message.parts]
+    return tuple([part for part in parts if isinstance(part, Media)])
 
 
 def items_of_text(text: str) -> tuple[Item, ...]:
