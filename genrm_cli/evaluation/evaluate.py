@@ -1,6 +1,7 @@
 """Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from typing import Literal
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
 from genrm_cli.evaluation.benchmarks import BenchmarkScores, benchmark_scores
-from genrm_cli.evaluation.pair_records import joint_record_of, record_of
+from genrm_cli.evaluation.pair_records import joined_repeats, joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
 from genrm_cli.evaluation.people import (
     PeopleQuality,
@@ -49,7 +50,7 @@ from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import StoppedBy
+from genrm_cli.verdicts import Outcome, StoppedBy
 
 _MOST_SENTINELS = 100  # every watched run asks each judge about all of them
 
@@ -110,12 +111,14 @@ async def evaluate_judge(
     sentinels_uri: str | None = None,
     labels_uri: str | None = None,
     to_label_uri: str | None = None,
+    journal_for: str | None = None,
 ) -> EvalResult | None:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
     it there.
 
     `sentinels_uri` receives the pairs that fit as sentinels of this judge, and `to_label_uri` those
-    that people should label next; `labels_uri` has what people said so far. Return None, without a
+    that people should label next; `labels_uri` has what people said so far. `journal_for` names the
+    output whose journal is used, by default that of the result. Return None, without a
     result, if the pairs wait for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
@@ -147,7 +150,7 @@ async def evaluate_judge(
             pairs = read_pairs(source, run)
             async with cancelled_by_signals(), open_exchange(run) as exchange:
                 judges = await _judge(
-                    source, pairs, result_uri or "-", replace(run, exchange=exchange)
+                    source, pairs, journal_for or result_uri or "-", replace(run, exchange=exchange)
                 )
             source.verify_unchanged()
             if judges is None:
@@ -206,8 +209,11 @@ async def _judge(
                 yield case, group
 
     def keep(case: Case, judged: JudgedGroup) -> None:
+        repeats: dict[tuple[int, bool], list[Outcome]] = defaultdict(list)
         for request, outcome in judged.results:
-            case.outcomes[request.judge, request.shown[0] == CHOSEN] = outcome
+            repeats[request.judge, request.shown[0] == CHOSEN].append(outcome)
+        for order, outcomes in repeats.items():
+            case.outcomes[order] = joined_repeats(outcomes)
         metrics.redactions.update(judged.redactions)
         metrics.groups_done += 1
 
@@ -222,8 +228,9 @@ async def _judge(
 
 
 def _plan_of(run: RunContext) -> GroupPlan:
-    pairing = PairingPlan("all_pairs", both_orders=True)
-    both_orders = ListPlan(repeats=2)
+    repeats = run.settings.pairing.repeats
+    pairing = PairingPlan("all_pairs", both_orders=True, repeats=repeats)
+    both_orders = ListPlan(repeats=2 * repeats)
     return replace(run.plan, pairing=pairing, lists=both_orders, keep_replies=False)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, preference_of
 from genrm_cli.groups.comparisons import join_verdicts
@@ -77,3 +78,31 @@ def _outcome_of(case: Case, judge: int, chosen_first: bool) -> Outcome:
             return replace(outcome, result=other)
         grades = (*grades, *other.values)
     return replace(outcome, result=verdict_of_grades(*grades))
+
+
+def joined_repeats(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return one outcome for the repeats of an order: the mean of their verdicts or grades, or the
+    first failure, with the cost of all.
+    """
+    if len(outcomes) == 1:
+        return outcomes[0]
+    verdicts = [each.result for each in outcomes if isinstance(each.result, Verdict)]
+    grades = [each.result.values for each in outcomes if isinstance(each.result, Grades)]
+    result = outcomes[0].result
+    if verdicts:
+        result = Verdict(
+            fmean(each.score_1 for each in verdicts),
+            fmean(each.score_2 for each in verdicts),
+            fmean(each.ranking for each in verdicts),
+        )
+    elif grades:
+        whole = [each for each in grades if len(each) == max(map(len, grades))]
+        result = Grades(tuple(map(fmean, zip(*whole, strict=True))))
+    return replace(
+        outcomes[0],
+        result=result,
+        attempts=sum(each.attempts for each in outcomes),
+        latency_s=max(each.latency_s for each in outcomes),
+        prompt_tokens=sum(each.prompt_tokens for each in outcomes),
+        completion_tokens=sum(each.completion_tokens for each in outcomes),
+    )

@@ -100,6 +100,11 @@ def workplace(genrm, call, judge_server):
         "rollouts.journal.sqlite",
     )
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")
+    pairs = json.loads((genrm.folder / "other.json").read_bytes())["pairs"]
+    genrm.write(
+        "labels.jsonl", [{"pair": each["id"], "rater": "ann", "label": "A"} for each in pairs[:5]]
+    )
+    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
     offline = (
         "--model",
         "Qwen/Qwen3-8B",

@@ -1,6 +1,7 @@
 """`genrm eval`: measure a judge on pairs with a known better answer."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import number_text, percent_text, print_json, say, say_warning
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.agreement import RaterAgreement
     from genrm_cli.evaluation.benchmarks import BenchmarkScores
     from genrm_cli.evaluation.evaluate import EvalResult
+    from genrm_cli.evaluation.grid import GridResult
     from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
     from genrm_cli.evaluation.people import PeopleQuality
     from genrm_cli.evaluation.prediction_powered import LabelledMean
+    from genrm_cli.settings import Settings
 
 _COIN = 0.5  # accuracy of one
 _SHARES = {
@@ -90,6 +93,14 @@ def eval_(
             panel="Output",
         ),
     ] = None,
+    grid: Annotated[
+        str | None,
+        option(
+            "GRID.toml",
+            "Compare cells on the pairs: models, profiles, repeats and other settings of a judge.",
+            "--grid",
+        ),
+    ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
@@ -111,6 +122,8 @@ def eval_(
         else:
             print_parts(*plan_lines(plan))
         return 0
+    if grid is not None:
+        return _compare(pairs, output, grid, own, invocation)
     with watched(settings) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run, sentinels, labels, to_label))
@@ -138,6 +151,78 @@ def eval_(
             say(f"to label      {to_label}")
     refuse_partial(result)
     return 0
+
+
+def _compare(
+    pairs: str, output: str | None, grid: str, own: "Settings", invocation: Invocation
+) -> int:
+    """Ask the cells of a grid one after another, and print how they compare."""
+    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.evaluation.grid import compare_cells, parse_grid, write_grid
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.scored.json_form import to_json
+    from genrm_cli.settings.sources.settings_file import read_toml
+
+    settings = invocation.settings
+    cells = parse_grid(read_toml(Path(grid)), grid, own)
+    found = []
+    for cell in cells:
+        with watched(settings) as (progress, events):
+            run = new_run(cell.settings, invocation.api_keys, progress, events)
+            result = run_to_end(evaluate_judge(pairs, None, run, journal_for=output))
+        if result is None:
+            return 0
+        refuse_partial(result)
+        if not settings.output.quiet:
+            say(f"cell          {cell.name}: {percent_text(result.figures.accuracy.value)}")
+        found.append((cell, result))
+    compared = compare_cells(found)
+    if output is not None:
+        write_grid(compared, output, settings)
+    if settings.output.json_output:
+        print_json(to_json(compared))
+    elif output != "-" and not settings.output.quiet:
+        print_parts(_options_table(compared), "", *_grid_lines(compared))
+    return 0
+
+
+def _options_table(found: "GridResult") -> Table:
+    heads = numbers("accuracy", "95 % interval", "behind", "interval", "flips", "first", "length")
+    table = Table([*names("cell", "orders"), *heads, *numbers(found.cost_unit), *names("")])
+    figures = {cell.name: cell.figures for cell in found.cells}
+    for option_ in found.options:
+        of_cell = figures[option_.cell]
+        behind = option_.behind
+        notes = ["Pareto"] * option_.on_pareto_line + ["coin"] * option_.is_coin
+        table.add(
+            option_.cell,
+            str(option_.orders),
+            *_share_cells(option_.accuracy),
+            "-" if behind is None else number_text(behind.value, "+.3f"),
+            "-"
+            if behind is None or behind.low is None
+            else f"{behind.low:+.3f} to {behind.high:+.3f}",
+            percent_text(of_cell.flip_rate.value),
+            percent_text(of_cell.first_place_preference.value),
+            number_text(of_cell.length_bias.value, "+.2f"),
+            f"{option_.cost:,.6g}",
+            ", ".join(notes),
+        )
+    return table
+
+
+def _grid_lines(found: "GridResult") -> list[str]:
+    return [
+        f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')}. behind: how much more "
+        "often the first option is right, paired by line; these intervals hold together in 95 % "
+        "of cases. A mark of Pareto: no option is cheaper and more accurate.",
+        *(
+            f"{cell.name}: {counted(cell.calls, 'call')}, {cell.journal_hits:,} verdicts reused, "
+            f"{cell.wall_time_s:,.1f} s"
+            for cell in found.cells
+        ),
+        found.answer,
+    ]
 
 
 def _shares_table(figures: "JudgeQuality") -> Table:

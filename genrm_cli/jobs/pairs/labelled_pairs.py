@@ -76,7 +76,7 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
         if len(found.rejects) < _MOST_REJECTS:
             found.rejects.append(bad)
 
-    orders = 2 * len(run.plan.judges)
+    orders = 2 * len(run.plan.judges) * run.settings.pairing.repeats
     for line, pair in _iter_pairs(source, run, reject):
         chosen_chars, rejected_chars = (len(each.answer or "") for each in pair.rollouts)
         prompt_chars = sum(len(turn.text) for turn in pair.rollouts[0].prompt)
@@ -86,7 +86,8 @@ def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
     metrics.lines = metrics.rejected_lines + len({case.line for case in found.cases})
     metrics.groups = len(found.cases)
     metrics.comparisons_planned = orders * len(found.cases)
-    metrics.planned_calls = 2 * len(found.cases) * sum(judge.turns for judge in run.plan.judges)
+    turns = sum(judge.turns for judge in run.plan.judges)
+    metrics.planned_calls = orders * turns // len(run.plan.judges) * len(found.cases)
     named = [f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]]
     first = "; ".join(named) or "the file is empty"
     if not found.cases:

@@ -1,0 +1,363 @@
+"""Which judge, how asked, at what price: the cells of a grid on the same labelled pairs.
+
+    [axes]                          # every combination is a cell
+    model = ["small", "large"]
+    repeats = [1, 4]
+    criteria = [false, true]        # without and with the [criteria] of the settings
+
+    [[cell]]                        # or cells of their own
+    name = "large, thinking"
+    model = "large"
+    request_field = ["reasoning_effort=high"]
+    price_in = 2.0
+    price_out = 8.0
+
+A cell sets any setting of a judge. All cells use one journal: cells share the requests that they
+have in common, such as the first of four repeats, and a run that was interrupted goes on. The
+verdicts of both orders give two options for each cell: to ask in one order, or in both at twice the
+price."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import NormalDist, fmean
+from typing import Any, Literal
+
+from genrm_cli.errors import UsageError
+from genrm_cli.evaluation.accuracy import (
+    Difference,
+    JudgeQuality,
+    PairRecord,
+    PairShare,
+    share_of,
+)
+from genrm_cli.evaluation.evaluate import EvalResult
+from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.running_stats import POWER, joint_z_95, sample_variance, student_95
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.table import all_settings, setting_named
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.location import require_rl_prefix
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.store import Store
+from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
+
+_COIN = 0.5
+_MOST_CELLS = 200  # each asks about every pair
+_LEAST_ITEMS = 10  # fewer say too little about a difference to plan by
+
+CostUnit = Literal["cost", "tokens", "calls"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridOption:
+    """One way to judge a pair: a cell, asked in one order or in both.
+
+    Attributes:
+        accuracy: of one order, the mean over both; of both, that of their joint preference: where
+            they disagree, the stronger one counts.
+        cost: per pair, in the unit of the grid.
+        behind: how much more often the most accurate option is right, paired by line, with an
+            interval that holds for all options together; None for that option itself.
+        is_coin: whether the interval of the accuracy includes a half.
+        on_pareto_line: whether no option is both cheaper and more accurate.
+    """
+
+    cell: str
+    orders: Literal[1, 2]
+    accuracy: PairShare
+    cost: float
+    behind: Difference | None
+    is_coin: bool
+    on_pareto_line: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRecord:
+    """One cell: its settings, its figures, and what it took."""
+
+    name: str
+    settings: Mapping[str, Any]
+    figures: JudgeQuality
+    by_category: Mapping[str, JudgeQuality]
+    calls: int
+    journal_hits: int
+    prompt_tokens: int
+    completion_tokens: int
+    wall_time_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridResult:
+    """All cells on the same pairs.
+
+    Attributes:
+        cost_unit: money if every cell has prices, else tokens, else calls.
+        options: the most accurate first.
+        more_pairs: about how many more would tell the cheapest option that cannot be told from the
+            best one; None if there is none, or if it cannot be said.
+        answer: the result as a sentence.
+    """
+
+    format: Literal[1] = 1
+    pairs: int
+    items: int
+    cells: tuple[CellRecord, ...]
+    cost_unit: CostUnit
+    options: tuple[GridOption, ...]
+    more_pairs: int | None
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class GridCell:
+    """What a cell of the file sets, and the settings that result."""
+
+    name: str
+    values: Mapping[str, Any]
+    settings: Settings
+
+
+def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[GridCell]:
+    """Return the cells of a grid; see the top of this module."""
+    unknown = table.keys() - {"axes", "cell"}
+    if unknown:
+        raise UsageError(f"{where}: unknown key {min(unknown)!r}; expected [axes] and [[cell]].")
+    cells: dict[str, GridCell] = {}
+    for given in (*_of_axes(table.get("axes", {}), where), *_own_cells(table, where)):
+        values = {key: value for key, value in given.items() if key != "name"}
+        name = str(given.get("name") or f"cell {len(cells) + 1}")
+        if name in cells:
+            raise UsageError(f"{where}: two cells are named {name!r}.")
+        cells[name] = GridCell(name, values, _settings_of(values, base, f"{where}: {name}"))
+    if not cells:
+        raise UsageError(f"{where}: no cell; expected [axes] or [[cell]].")
+    if len(cells) > _MOST_CELLS:
+        raise UsageError(f"{where}: {len(cells)} cells; at most {_MOST_CELLS}.")
+    return list(cells.values())
+
+
+def _of_axes(axes: object, where: str) -> Iterator[dict[str, Any]]:
+    if not isinstance(axes, dict) or not all(isinstance(each, list) for each in axes.values()):
+        raise UsageError(f"{where}: axes is not a table of lists.")
+    if axes:
+        for values in product(*axes.values()):
+            cell = dict(zip(axes, values, strict=True))
+            names = [f"{key} {_text_of(cell[key])}" for key in axes if len(axes[key]) > 1]
+            yield {"name": ", ".join(names) or "the only cell", **cell}
+
+
+def _own_cells(table: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    cells = table.get("cell", [])
+    if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
+        raise UsageError(f"{where}: cell is not a list of tables; write [[cell]].")
+    return cells
+
+
+def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Settings:
+    flat: dict[str, Any] = {}
+    keys = {setting.key: setting.name for setting in all_settings()}
+    for key, value in values.items():
+        if key == "criteria" and isinstance(value, bool):
+            if value and base.judge.criteria is None:
+                raise UsageError(f"{where}: the settings have no [criteria] to use.")
+            flat["criteria"] = base.judge.criteria if value else None
+        elif key in keys:
+            flat[keys[key]] = setting_named(keys[key]).convert(value, f"{where}: {key}")
+        else:
+            raise UsageError(f"{where}: unknown setting {key!r}.")
+    return changed(base, **flat)
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def compare_cells(found: Sequence[tuple[GridCell, EvalResult]]) -> GridResult:
+    """Compare the results of cells on the same pairs."""
+    results = {cell.name: result for cell, result in found}
+    cells = tuple(
+        CellRecord(
+            name=cell.name,
+            settings=cell.values,
+            figures=result.figures,
+            by_category=result.by_category,
+            calls=result.calls,
+            journal_hits=result.journal_hits,
+            prompt_tokens=result.prompt_tokens,
+            completion_tokens=result.completion_tokens,
+            wall_time_s=result.wall_time_s,
+        )
+        for cell, result in found
+    )
+    unit, costs = _costs_of(cells)
+    shares: dict[tuple[str, Literal[1, 2]], dict[str, float]] = {}
+    accuracies: dict[tuple[str, Literal[1, 2]], PairShare] = {}
+    for name, result in results.items():
+        for orders in (1, 2):
+            shares[name, orders] = _by_item(result.pairs, orders)
+            accuracies[name, orders] = (
+                result.figures.accuracy if orders == 1 else share_of(result.pairs, _joint_result)
+            )
+    ranked = sorted(
+        shares, key=lambda option: (-(accuracies[option].value or 0.0), costs[option[0]], option[1])
+    )
+    best = ranked[0]
+    options: list[GridOption] = []
+    for option in ranked:
+        accuracy = accuracies[option]
+        cost = costs[option[0]] * option[1]
+        low = accuracy.low
+        high = accuracy.high
+        options.append(
+            GridOption(
+                cell=option[0],
+                orders=option[1],
+                accuracy=accuracy,
+                cost=cost,
+                behind=None
+                if option == best
+                else paired_difference(shares[best], shares[option], len(ranked) - 1),
+                is_coin=low is None or high is None or low <= _COIN <= high,
+                on_pareto_line=all(cost < each.cost for each in options),
+            )
+        )
+    first = next(iter(results.values()))
+    answer, more = _answer_of(options, unit)
+    return GridResult(
+        pairs=first.figures.pairs,
+        items=first.figures.items,
+        cells=cells,
+        cost_unit=unit,
+        options=tuple(options),
+        more_pairs=more,
+        answer=answer,
+    )
+
+
+def paired_difference(
+    one: Mapping[str, float], other: Mapping[str, float], comparisons: int
+) -> Difference:
+    """Return the mean over lines of one less the other, with an interval that all of so many
+    comparisons hold together in 95 % of cases; None for fewer than two lines in common.
+
+    Source: Student's t for the mean of paired differences, with Bonferroni's correction.
+    """
+    gaps = [value - other[item] for item, value in one.items() if item in other]
+    if len(gaps) < 2:
+        return Difference(None, None, None)
+    mean = fmean(gaps)
+    error = math.sqrt(sample_variance(gaps) / len(gaps))
+    half = student_95(len(gaps) - 1, joint_z_95(comparisons)) * error
+    return Difference(mean, mean - half, mean + half)
+
+
+def _by_item(pairs: Sequence[PairRecord], orders: int) -> dict[str, float]:
+    """Return the mean over the pairs of each line of the share right, by line."""
+    values: dict[str, list[float]] = {}
+    for pair in pairs:
+        known = [order.credit for order in pair.orders if order.credit is not None]
+        value = fmean(known) if known else None
+        if orders == 2:
+            value = _joint_result(pair)
+        if value is not None:
+            values.setdefault(pair.item, []).append(value)
+    return {item: fmean(each) for item, each in values.items()}
+
+
+def _joint_result(pair: PairRecord) -> float | None:
+    """Return 1 if both orders together prefer the chosen response, 0 if the other one: where they
+    disagree, the stronger preference counts. None without a verdict.
+    """
+    first, second = (order.verdict for order in pair.orders)
+    leads = [_lead_of(first)] if first is not None else []
+    leads += [-_lead_of(second)] if second is not None else []
+    if not leads:
+        return None
+    lead = rounded(math.fsum(leads))
+    return _COIN if lead == 0 else float(lead > 0)
+
+
+def _lead_of(verdict: Verdict) -> float:
+    """Return how strongly a verdict prefers the response shown first."""
+    return verdict.score_1 - verdict.score_2 + MIDDLE_RANKING - verdict.ranking
+
+
+def _costs_of(cells: Sequence[CellRecord]) -> tuple[CostUnit, dict[str, float]]:
+    """Return the unit of cost that all cells have, and that of one order of a pair by cell."""
+    money = {cell.name: cell.figures.cost_per_judgement for cell in cells}
+    tokens = {
+        cell.name: (cell.figures.prompt_tokens_per_judgement or 0.0)
+        + (cell.figures.completion_tokens_per_judgement or 0.0)
+        for cell in cells
+    }
+    known = {name: cost for name, cost in money.items() if cost is not None}
+    if len(known) == len(cells):
+        return "cost", known
+    if all(tokens.values()):
+        return "tokens", tokens
+    return "calls", {cell.name: cell.figures.calls_per_judgement or 0.0 for cell in cells}
+
+
+def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int | None]:
+    """Return which option to take, and how many more pairs would tell."""
+    best = options[0]
+    name = _name_of(best)
+    accuracy = best.accuracy
+    if best.is_coin or accuracy.value is None:
+        return (
+            f"{name} is the most accurate, and a coin: its interval includes 50 % on "
+            f"{accuracy.pairs:,} pairs.",
+            None,
+        )
+    cheaper = [option for option in options if option.cost < best.cost]
+    like = [
+        option
+        for option in cheaper
+        if option.behind is None or option.behind.low is None or option.behind.low <= 0
+    ]
+    if not like:
+        why = "every cheaper option is worse beyond chance" if cheaper else "nothing is cheaper"
+        return (
+            f"{name} is right most often ({accuracy.value:.1%} of {accuracy.pairs:,} pairs), and "
+            f"{why}.",
+            None,
+        )
+    cheapest = min(like, key=lambda option: option.cost)
+    less = f"costs {1 - cheapest.cost / best.cost:.0%} less ({unit})"
+    more = _more_pairs(cheapest)
+    told = "" if more is None else f"; at this difference, about {more:,} more pairs would tell"
+    return (
+        f"{_name_of(cheapest)} {less} and cannot be told from {name}, the most accurate "
+        f"({accuracy.value:.1%} of {accuracy.pairs:,} pairs){told}.",
+        more,
+    )
+
+
+def _more_pairs(option: GridOption) -> int | None:
+    """Return about how many more pairs would show the difference in 80 % of cases."""
+    gap = option.behind
+    if gap is None or gap.value is None or gap.low is None or gap.value <= 0:
+        return None
+    if option.accuracy.items < _LEAST_ITEMS:
+        return None
+    # Half of an interval at the joint level, and what more it takes for the power.
+    z = joint_z_95(1)
+    wider = (gap.value - gap.low) * (1 + NormalDist().inv_cdf(POWER) / z) / gap.value
+    return max(0, math.ceil(option.accuracy.pairs * (wider**2 - 1)))
+
+
+def _name_of(option: GridOption) -> str:
+    return f"{option.cell!r} in {'both orders' if option.orders == 2 else 'one order'}"
+
+
+def write_grid(result: GridResult, uri: str, settings: Settings) -> None:
+    """Write a comparison as JSON, whole or not at all."""
+    require_rl_prefix(uri, settings.storage.any_prefix)
+    with Outputs(Store(settings.storage), overwrite=settings.output.force) as outputs:
+        outputs.open(uri).write(render_document(to_json(result)))
+        outputs.commit()

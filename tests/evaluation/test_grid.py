@@ -1,0 +1,150 @@
+"""A grid: cells on the same pairs, compared pair by pair."""
+
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+from judged_pairs import judged_pair
+
+from genrm_cli.errors import UsageError
+from genrm_cli.evaluation.accuracy import PairRecord, Preference, evaluate
+from genrm_cli.evaluation.evaluate import EvalResult
+from genrm_cli.evaluation.grid import GridCell, GridResult, compare_cells, parse_grid
+from genrm_cli.settings import settings_from
+
+RIGHT = Preference.RIGHT
+WRONG = Preference.WRONG
+BASE = settings_from(judge="lexical")
+
+
+def result_of(pairs: list[PairRecord], price: float) -> EvalResult:
+    """Return a result with these pairs; only what a comparison reads."""
+    found = EvalResult.__new__(EvalResult)
+    values = {
+        "pairs": tuple(pairs),
+        "figures": evaluate(pairs, price, price),
+        "by_category": {},
+        **dict.fromkeys(("calls", "journal_hits", "prompt_tokens", "completion_tokens"), 0),
+        "wall_time_s": 0.0,
+    }
+    for name, value in values.items():
+        object.__setattr__(found, name, value)
+    return found
+
+
+def compared(**cells: tuple[list[PairRecord], float]) -> GridResult:
+    """Compare cells by their pairs and prices."""
+    return compare_cells(
+        [(GridCell(name, {}, BASE), result_of(*each)) for name, each in cells.items()]
+    )
+
+
+def pairs_of(shares: list[float], seed: int = 0) -> list[PairRecord]:
+    """Return pairs on which each order is right with these probabilities."""
+    random = Random(seed)
+    return [
+        judged_pair(
+            RIGHT if random.random() < share else WRONG,
+            RIGHT if random.random() < share else WRONG,
+            f"{number:x}",
+        )
+        for number, share in enumerate(shares)
+    ]
+
+
+def test_a_dear_judge_that_is_no_better_is_not_chosen():
+    """The sentence names the cheapest option that cannot be told from the best one."""
+    found = compared(cheap=(pairs_of([0.8] * 60, 1), 1.0), dear=(pairs_of([0.8] * 60, 2), 9.0))
+    assert found.cost_unit == "cost"
+    assert found.options[0].behind is None
+    assert "'cheap' in one order costs" in found.answer or "nothing is cheaper" in found.answer
+    assert "cannot be told" in found.answer or "nothing is cheaper" in found.answer
+
+
+def test_a_clear_difference_is_told():
+    """Paired by line, an interval for all options together; the Pareto line has no dominated
+    option.
+    """
+    found = compared(good=(pairs_of([0.97] * 200), 2.0), bad=(pairs_of([0.6] * 200, 1), 1.0))
+    best = found.options[0]
+    assert best.cell == "good"
+    by_option = {(each.cell, each.orders): each for each in found.options}
+    behind = by_option["bad", 1].behind
+    assert behind is not None
+    assert behind.low is not None
+    assert behind.low > 0.2
+    assert "'good'" in found.answer
+    line = [each for each in found.options if each.on_pareto_line]
+    assert [each.cost for each in line] == sorted((each.cost for each in line), reverse=True)
+    assert {each.cell for each in line} == {"good", "bad"}
+
+
+def test_a_coin_is_called_a_coin():
+    """Where the best interval includes a half, nothing is recommended."""
+    found = compared(one=(pairs_of([0.5] * 40, 3), 1.0))
+    assert "a coin" in found.answer
+    assert all(option.is_coin for option in found.options)
+    assert found.more_pairs is None
+
+
+def test_both_orders_go_by_the_stronger_preference():
+    """A verdict that clearly prefers one answer outweighs one that hardly prefers the other."""
+    pair = judged_pair(RIGHT, WRONG, "a")
+    strong = replace(pair, chosen_first=replace(pair.chosen_first, score_1=5.0, score_2=1.0))
+    found = compared(one=([strong] * 12, 1.0))
+    accuracies = {each.orders: each.accuracy.value for each in found.options}
+    assert accuracies == {1: 0.5, 2: 1.0}
+
+
+def test_cells_come_from_axes_and_tables():
+    """Axes with one value are not named; settings are converted as elsewhere."""
+    cells = parse_grid(
+        {
+            "axes": {"model": ["a", "b"], "repeats": [2]},
+            "cell": [{"name": "own", "temperature": 0.5, "request_field": ["effort=high"]}],
+        },
+        "g",
+        BASE,
+    )
+    assert [cell.name for cell in cells] == ["model a", "model b", "own"]
+    assert [cell.settings.judge.model for cell in cells] == ["a", "b", None]
+    assert cells[0].settings.pairing.repeats == 2
+    assert cells[2].settings.judge.temperature == 0.5
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "no cell"),
+        ({"axis": {}}, "unknown key 'axis'"),
+        ({"axes": {"model": "a"}}, "not a table of lists"),
+        ({"cell": {"model": "a"}}, "write \\[\\[cell\\]\\]"),
+        ({"cell": [{"modle": "a"}]}, "unknown setting 'modle'"),
+        ({"cell": [{"criteria": True}]}, "no \\[criteria\\]"),
+        ({"cell": [{"name": "x"}, {"name": "x"}]}, "two cells are named 'x'"),
+        ({"axes": {"seed": list(range(201))}}, "201 cells"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused(table, message):
+    """Before anything is asked, and with what is wrong."""
+    with pytest.raises(UsageError, match=message):
+        parse_grid(table, "g", BASE)
+
+
+def test_cells_share_their_calls_and_go_on(genrm, call, judge_server):
+    """Two repeats ask only for the second one; the same command again asks nothing."""
+    genrm.write(
+        "pairs.jsonl",
+        [{"prompt": f"Q{n}?", "chosen": f"right {n}", "rejected": "wrong"} for n in range(4)],
+    )
+    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
+    flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    flags = (*flags, "--profile", "nemotron", "--no-probe", "--grid", "grid.toml")
+    done = call(*flags, "-o", "out.json").ended(0)
+    found = json.loads((genrm.folder / "out.json").read_bytes())
+    assert [(cell["calls"], cell["journal_hits"]) for cell in found["cells"]] == [(8, 0), (8, 8)]
+    assert found["answer"] in done.out.decode()
+    again = json.loads(call(*flags, "-o", "out.json", "--force", "--json").ended(0).out)
+    assert [cell["calls"] for cell in again["cells"]] == [0, 0]
+    assert again["cost_unit"] == "tokens"
