@@ -26,6 +26,7 @@ from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.refusals import resume_text
 from genrm_cli.jobs.estimate import RunEstimate, estimate_run
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judging_session import JudgingSession
@@ -44,6 +45,7 @@ from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
+from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import require_rl_prefix
@@ -174,7 +176,7 @@ async def evaluate_judge(
     return result
 
 
-def refuse_partial(result: EvalResult) -> None:
+def refuse_partial(result: EvalResult, settings: Settings) -> None:
     """Refuse the result of a run that was stopped early or has no verdict, with a
     `TooManyUnscoredError`.
     """
@@ -182,9 +184,8 @@ def refuse_partial(result: EvalResult) -> None:
         raise TooManyUnscoredError(
             "the run was stopped by ",
             SettingRef(result.stopped_by),
-            f": the metrics are partial, {result.figures.not_asked} judgements were not asked. "
-            "Run the same command "
-            "again to continue: verdicts in the journal are reused.",
+            f": the metrics are partial, {result.figures.not_asked} judgements were not asked. ",
+            resume_text(settings),
         )
     if not result.figures.verdicts:
         kinds = ", ".join(

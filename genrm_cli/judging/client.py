@@ -90,6 +90,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
 
     Attributes:
         library: the library that sends the requests.
+        sends_key: whether requests carry an API key.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             "Accept-Encoding": "gzip",
             "User-Agent": "genrm",
         }
+        self.sends_key = bool(api_key)
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
         options = HttpOptions(

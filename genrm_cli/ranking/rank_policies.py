@@ -16,7 +16,7 @@ from genrm_cli.errors import (
 from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
-from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
+from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input, resume_text
 from genrm_cli.jobs.estimate import RunEstimate, add_known, estimate_rest
 from genrm_cli.jobs.index import index_input
 from genrm_cli.jobs.journals import (
@@ -210,11 +210,11 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
     asked = ranking.failed + ranking.n_verdicts
     setting = SettingRef("max_unscored", settings.rewards.max_unscored)
     if ranking.stopped_by is not None:
-        again = (
-            "the ranking is partial. Run the same command again: verdicts in the journal are "
-            "not asked again."
+        raise TooManyUnscoredError(
+            SettingRef(ranking.stopped_by),
+            " stopped the run: the ranking is partial. ",
+            resume_text(settings),
         )
-        raise TooManyUnscoredError(SettingRef(ranking.stopped_by), f" stopped the run: {again}")
     if ranking.failed > settings.rewards.max_unscored * asked:
         raise TooManyUnscoredError(
             f"{ranking.failed:,} of {asked:,} comparisons failed, more than ", setting, " allows."

@@ -149,7 +149,7 @@ def eval_(
             say(f"sentinels     {sentinels}")
         if to_label is not None:
             say(f"to label      {to_label}")
-    refuse_partial(result)
+    refuse_partial(result, settings)
     return 0
 
 

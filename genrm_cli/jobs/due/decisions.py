@@ -216,6 +216,9 @@ def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> D
     )
     if age_s < min_age_s:
         newest = "one of its files is " if task.members else ""
-        too_new = f"{newest}too new, {age_s:.0f} s old: it may be incomplete; use "
+        too_new = (
+            f"{newest}too new, {age_s:.0f} s old: it may be incomplete; run again in "
+            f"{min_age_s - age_s:.0f} s, or use "
+        )
         return decision.skipped(Message.of(too_new, naming("$min_age to score it now", min_age=0)))
     return decision

@@ -20,10 +20,15 @@ from genrm_cli.verdicts import Reason, StoppedBy
 
 # What gets the comparisons asked that a run left out.
 _REMEDIES = {
-    StoppedBy.CONCLUDE: "Run the missing or stopped shards again, then $conclude.",
-    StoppedBy.REPLIES_FROM: "Write them to a file with $requests_to, and pass its replies, too.",
+    StoppedBy.CONCLUDE: naming("Run the missing or stopped shards again, then $conclude."),
+    StoppedBy.REPLIES_FROM: naming(
+        "Write them to a file with $requests_to, and pass its replies, too."
+    ),
 }
-_RESUME = "Run the same command again: verdicts in the journal are not asked again."
+_RESUME = naming("Run the same command again: verdicts in the journal are not asked again.")
+_AGAIN = naming(
+    "Without a journal, the next run asks all again: omit $use_journal.", use_journal=False
+)
 _NAMED = 3  # lines that a message names: enough to see whether they have something in common
 
 
@@ -94,6 +99,11 @@ def _joined(separator: str, messages: list[Message]) -> Message:
     return Message.of(*parts[1:])
 
 
+def resume_text(settings: Settings) -> Message:
+    """Return how to continue a run that was stopped."""
+    return _RESUME if settings.journal.use_journal else _AGAIN
+
+
 def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) -> None:
     """Refuse a finished run of which a bug kept something from being computed, or that left too
     many rollouts unscored.
@@ -104,7 +114,7 @@ def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) 
         raise TooManyUnscoredError(
             SettingRef(metrics.stopped_by),
             f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. ",
-            naming(_REMEDIES.get(metrics.stopped_by, _RESUME)),
+            _REMEDIES.get(metrics.stopped_by, resume_text(settings)),
         )
     refuse_unscored_share(totals, settings)
 

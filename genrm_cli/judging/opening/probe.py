@@ -36,7 +36,7 @@ _REMEDIES = {
         "It accepts connections but does not answer; look at its log, or pass $probe.", probe=False
     ),
     FailureKind.AUTH: naming(
-        "Export its key as GENRM_API_KEY, or name another variable with $api_key_env."
+        "No key was sent: export it as GENRM_API_KEY, or name another variable with $api_key_env."
     ),
     FailureKind.REFUSED: naming(
         "Check $model; if the server does not know a role of the request (SGLang), try $profile, "
@@ -51,6 +51,10 @@ _REMEDIES = {
     ),
 }
 _OTHER_REMEDY = Message.of(_ADDRESS, naming(" and $model; "), _SKIPS)
+_WRONG_KEY_REMEDY = naming(
+    "A key was sent: correct the variable that it comes from, GENRM_API_KEY, else OPENAI_API_KEY, "
+    "or the one that $api_key_env names."
+)
 _TOO_LONG_REMEDY = naming("Lower $max_reply_tokens, or serve the model with a longer context.")
 _LOGPROBS_WORD = (
     "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
@@ -246,6 +250,8 @@ class _Probe:
         ):
             without = SettingRef("request_field", f"{refused.name}=")
             return Message.of("Leave the field out with ", without, ", or give it another value.")
+        if failure.kind is FailureKind.AUTH and self.endpoint.client.sends_key:
+            return _WRONG_KEY_REMEDY
         if not failure.kind.is_parse_failure:
             return _REMEDIES.get(failure.kind, _OTHER_REMEDY)
         is_plain = self.judge.profile.name == _PLAIN.value
