@@ -64,7 +64,7 @@ def evaluate(uri: str, settings: Settings, result_uri: str | None = None) -> Jso
 
 def refuse(result: Json) -> None:
     """Refuse a result as the command does."""
-    refuse_partial(from_json(EvalResult, result))
+    refuse_partial(from_json(EvalResult, result), Settings())
 
 
 def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer) -> None:

@@ -172,7 +172,7 @@ def _compare(
             result = run_to_end(evaluate_judge(pairs, None, run, journal_for=output))
         if result is None:
             return 0
-        refuse_partial(result)
+        refuse_partial(result, settings)
         if not settings.output.quiet:
             say(f"cell          {cell.name}: {percent_text(result.figures.accuracy.value)}")
         found.append((cell, result))
