@@ -10,6 +10,7 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 
 _TASK = "_ng_task_index"
+_MOST = 1e100  # of a reward: sums and squares of those below it are finite
 
 
 def masked(row: Json, reason: str | None, reward: float = 0.0) -> Json:
@@ -33,7 +34,10 @@ def aggregate(body: Json) -> Json:
         raise UnreadableRecordError("verify_responses is not a list of objects")
     tasks: dict[object, list[Json]] = defaultdict(list)
     for row in rows:
-        tasks[row.get(_TASK)].append(row)
+        task = row.get(_TASK)
+        if not isinstance(task, int | str | None):
+            raise UnreadableRecordError(f"{_TASK} is neither a number nor a text")
+        tasks[task].append(row)
     overall = _profile(rows)
     return {
         "group_level_metrics": [
@@ -49,7 +53,8 @@ def _profile(rows: Sequence[Json]) -> dict[str, float]:
     counted = [
         row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")
     ]
-    rewards = [row["reward"] for row in counted if isinstance(row.get("reward"), int | float)]
+    given = [row["reward"] for row in counted if isinstance(row.get("reward"), int | float)]
+    rewards = [float(reward) for reward in given if abs(reward) < _MOST]
     if not rewards:
         return {}
     return {

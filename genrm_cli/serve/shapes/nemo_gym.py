@@ -160,7 +160,9 @@ def _lines(record: Json, name: str, plan: GroupPlan) -> list[Json]:
         "principle",
         *(path.partition(".")[0] for path in plan.chosen_fields),
     }
-    history = [{"role": "user", **message} for message in record["conversation_history"]]
+    history = record.get("conversation_history")
+    if isinstance(history, list) and all(isinstance(message, dict) for message in history):
+        history = [{"role": "user", **message} for message in history]
     rest = {field: value for field, value in record.items() if field in kept and value is not None}
     return [
         {"prompt": history, "completion": response, "prompt_id": name, **rest}
