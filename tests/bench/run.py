@@ -297,49 +297,21 @@ def measure_clusters(bench: Bench) -> Figures:
 
 
 def measure_collect(bench: Bench) -> Figures:
-    """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of 4
-    sessions.
+    """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of
+    12 sessions.
     """
     bench.judge.behave(chat=TURN_LINES)
-    common = (
-        "collect",
-        "samples",
-        "-q",
-        "--json",
-        "--no-probe",
-        "--keep-client-faults",
-        "--max-turns",
-        20,
-    )
-    common += (
-        "--policy-base-url",
-        bench.judge.base_url,
-        "--policy-model",
-        "p",
-        "--concurrency",
-        500,
-    )
-    figures: Figures = {}
-    for name, client in (
-        ("", ()),
-        ("model_", ("--client-base-url", bench.judge.base_url, "--client-model", "c")),
-    ):
-        turn_ms = []
-        for number in range(bench.runs):
-            few, many = (
-                run(
-                    *common,
-                    *client,
-                    "--episodes",
-                    count,
-                    "-o",
-                    bench.folder / f"{name}{number}-{count}.jsonl",
-                )
-                for count in (1, 42)
-            )
-            turn_ms.append((many["cpu_s"] - few["cpu_s"]) / (many["turns"] - few["turns"]) * 1e3)
-        figures |= {f"{name}turn_ms": statistics.median(turn_ms), f"{name}peak_mb": many["peak_mb"]}
-    return figures
+    command = ("collect", "samples", "-q", "--json", "--no-probe", "--max-turns", 20)
+    command += ("--policy-base-url", bench.judge.base_url, "--policy-model", "p")
+    command += ("--concurrency", 500)
+    turn_ms = []
+    for number in range(bench.runs):
+        few, many = (
+            run(*command, "--episodes", count, "-o", bench.folder / f"{number}-{count}.jsonl")
+            for count in (1, 84)
+        )
+        turn_ms.append((many["cpu_s"] - few["cpu_s"]) / (many["turns"] - few["turns"]) * 1e3)
+    return {"turn_ms": statistics.median(turn_ms), "peak_mb": many["peak_mb"]}
 
 
 def measure_serve(bench: Bench) -> Figures:
