@@ -8,6 +8,7 @@ import contextlib
 import copy
 import io
 import json
+import math
 import os
 import shutil
 from types import SimpleNamespace
@@ -30,7 +31,13 @@ from genrm_cli.jobs.replica import import_segments
 from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.completion import parse_completion, parse_models
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.lookup import PROFILES, find_rubric_set
 from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.judging.profiles.profile import sample_prompt
+from genrm_cli.judging.requests import Reply
+from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
+from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
+from genrm_cli.judging.rubrics.session_rubrics import session_profile
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.groups import ScoredRun
@@ -47,6 +54,30 @@ FEW = 150
 MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
 STORE = Store()
 KEY = "00" * 32
+RUBRICS = find_rubric_set("helpfulness")
+SESSIONS = find_rubric_set("session")
+JUDGES = [
+    *PROFILES.values(),
+    *(make(RUBRICS) for make in (grading_profile, ranking_profile)),
+    session_profile(SESSIONS),
+    *(CLUSTERS, CRITERIA, CONSTRAINTS),
+]
+CONSTRAINT = {"index": 0, "evidence": "a", "verdict": "not_touched"}
+ANSWERS = [
+    {"overall": {"score_1": 4, "score_2": 2.5, "ranking": 2}, "rubric_evaluations": [{}]},
+    {"score_1": 4, "score_2": 2, "ranking": 2, "response_1_analysis": "\\Delta"},
+    {"scores": {"model-1": 4, "model-2": 2}, "best-to-worst": ["model-1", "model-2"]},
+    {"tiers": [[0], [1]], "reasoning": "x"},
+    {"assignments": [{"index": number, "cluster_id": 0, "label": "x"} for number in (0, 1)]},
+    {"criteria": [{"index": 0, "evidence": "a", "met": True}]},
+    {"constraints": [CONSTRAINT]},
+    {"scores": {name: {"evidence": "a", "score": 1} for name in RUBRICS.component_names}},
+    {
+        "turns": [{"index": 0, "evidence": "a", "score": 3}],
+        "scores": {name: {"score": 3} for name in SESSIONS.component_names},
+        "constraints": [CONSTRAINT],
+    },
+]
 REPLY = {
     "choices": [
         {
@@ -109,6 +140,27 @@ def completion(raw, folder):
     for parse in (parse_completion, parse_models):
         with contextlib.suppress(ValueError):
             parse(orjson.loads(raw))
+
+
+def verdict(raw, folder):
+    """Read an answer of every kind of judge."""
+    del folder
+    text = raw.decode("utf-8", "replace")
+    tokens = tuple((token, {token: -0.1, "No": -2.0}) for token in text.split())
+    for profile in JUDGES:
+        prompt = sample_prompt(profile, [("user", "Q?")], "a", "b")
+        for said in (text, f"So:\n```json\n{text}\n```", f"Final Judgement: Yes {text}"):
+            result = profile.parse_reply(Reply(said, finish_reason="stop", tokens=tokens), prompt)
+            assert isinstance(result, Verdict | Grades | Failure)
+            if not isinstance(result, Failure):
+                assert all(map(math.isfinite, numbers_of(result)))
+
+
+def numbers_of(result):
+    """Return the numbers of a verdict, or of grades."""
+    if isinstance(result, Grades):
+        return result.values
+    return result.score_1, result.score_2, result.ranking
 
 
 def replies(raw, folder):
@@ -222,6 +274,7 @@ def entries_of_journal(folder):
 
 PLACES = {
     "completion": (completion, [REPLY, MODELS]),
+    "verdict": (verdict, ANSWERS),
     "replies": (replies, [LINE, FAILED_LINE]),
     "metrics": (metrics, "x.metrics.json"),
     "scored": (scored_lines, "x.scored.jsonl"),
@@ -295,6 +348,7 @@ HEADS = (
     b"HTTP/1.1 429 Wait\r\nRetry-After: 5\r\nContent-Length: %d\r\nX-Y: z\r\n\r\n",
     b"HTTP/1.1 302 Found\r\nLocation: http://h/\r\nContent-Length: %d\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX: %d\r\n\r\ndata: ",
 )
 POLICY = CallPolicy(30, 30, 0, 0, base_s=0.001, cap_s=0.001)
 
