@@ -5,18 +5,19 @@ A form is found however it is spelled (look-alike and invisible characters, HTML
 of JSON and URLs), and broken by a visible sign, so that a judge can still tell what stood there.
 Nothing else is changed."""
 
-import html
 import re
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
+from importlib.resources import files
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.errors import UsageError
 from genrm_cli.regex import compile_regex, escape
+from genrm_cli.spellings import decode_spelled
 
 FRAME = (r"\[===", r"===\]")
 """Ends of the markers between which the built-in frame shows texts."""
@@ -44,31 +45,18 @@ TOKENS = (
 )
 
 _WEDGES = "¦‖‡"
-_SAME = {
-    "ABCEHIJKMOPSTXYaceijopsxyhdqw": "АВСЕНІЈКМОРЅТХҮасеіјорѕхуһԁԛԝ",
-    "ABEHIKMNOPTXYZoiuvanx": "ΑΒΕΗΙΚΜΝΟΡΤΧΥΖοιυναηχ",
-    "iagl": "ıɑɡӏ",
-    "<><><><><>": "‹›〈〉⟨⟩❮❯˂˃",
-    "[][]{}": "【】〔〕❴❵",
-    "|||||": "ǀ│┃∣❘",
-    '"""""""': "“”„‟″〝〞",
-    "-----==::\\\\/": "‐–—−―═꞊∶꞉⧵∖∕",
-}
 # White space to `re`, with which the parsers of JSON read replies, but not to RE2.
 _ASCII_BLANKS = "\v\x1c\x1d\x1e\x1f"
+_MOST_NESTED = 2  # spellings inside spellings: an entity in a URL
 _BLANKS = f"{_ASCII_BLANKS}\x85\u1680\u2028\u2029"
 _INVISIBLE = (
-    r"\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}"
-    r"\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{300}-\x{36f}\x{e0000}-\x{e0fff}"
-)
-# RE2: linear whatever the text, and several times as fast as `re` where there is nothing to find.
-_SPELLED = compile_regex(
-    r"&(?:amp;)*#?[0-9A-Za-z]{1,10};|(?:%[0-9a-fA-F]{2})+"
-    r"|\\+(?:u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2})"
+    r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\u0300-\u036f\U000e0000-\U000e0fff"
 )
 _SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
-_HIDDEN = compile_regex(f"[{_INVISIBLE}]")
-_SHORT = 16  # characters of a spelling that is remembered: most entities, escapes and signs
+# Forms of a text that are broken one by one. A text that holds more is made for an attack, or by a
+# program; one by one they would take a second for each megabyte.
+_MOST_FORMS = 200
 _TAG = 0xE0000
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _BLOCKS = (
@@ -80,7 +68,8 @@ _WORD = re.compile(r"[\w.]+")
 _MARKS = re.compile(r"[\s\"'\\*_#`]+")
 
 
-Changes = tuple[list[int], list[int]]
+Codes = NDArray[np.uint32]
+Changes = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Where each part of another length ends in a folded text, and in the text before."""
 
 
@@ -117,22 +106,31 @@ class Forms:
         return _WORD.search(self._pattern.sub(" ", fold(text)[0])) is not None
 
     def neutralise(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a text with its forms broken up, and these forms as `find` returns them."""
+        """Return a text with its forms broken up, and these forms as `find` returns them, at most
+        the first 200.
+        """
         forms: list[str] = []
         # What two signs after the first word leave in form gets one before each character.
-        for attempt in range(3):
+        for attempt in range(4):
             found = [
-                each for tags in (False, True) for each in self._matches(text, attempt, tags=tags)
+                each
+                for tags in (False, True)
+                for each in islice(self._matches(text, attempt, tags=tags), _MOST_FORMS)
             ]
             if not found:
                 break
             forms = forms or [form for form, _ in found]
-            pieces: list[str] = []
-            last = 0
-            for place in sorted({place for _, places in found for place in places}):
-                pieces += text[last:place], self.wedge
-                last = place
-            text = "".join((*pieces, text[last:]))
+            is_place = np.zeros(len(text) + 1, dtype=np.bool_)
+            is_place[[place for _, places in found for place in places]] = True
+            codes = _codes_of(text)
+            if len(found) >= _MOST_FORMS:
+                # Break up all forms that begin as those found; in the end, everything.
+                begins = {int(codes[place - 1]) for place in np.flatnonzero(is_place)}
+                is_place[1:] |= attempt > 1
+                for code in begins:
+                    is_place[1:] |= codes == code
+            codes = np.insert(codes, np.flatnonzero(is_place), ord(self.wedge))
+            text = _text_of(codes)
         return text, tuple(forms)
 
     def _matches(
@@ -157,7 +155,7 @@ class Forms:
             )
             if attempt > 1:
                 places = list(range(begin, end))
-            yield form, [_original(place, changes) for place in places]
+            yield form, _originals(places, changes).tolist()
 
 
 @cache
@@ -170,6 +168,8 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[Changes]]:
     """Return a text as plainly spelled as it can be read, and how its places map to those of the
     text.
 
+    All steps are taken for the whole text at once: it may consist of spellings alone.
+
     Args:
         text: any text.
         tags: read tag characters as the letters that they stand for; otherwise they are invisible.
@@ -178,53 +178,56 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[Changes]]:
         The folded text, and the changes of length by which it came about, the first one first.
     """
     changes: list[Changes] = []
-    is_ascii = text.isascii()
-    if is_ascii and not any(sign in text for sign in f"&\\%{_ASCII_BLANKS}"):
+    if text.isascii() and not any(sign in text for sign in f"&\\%{_ASCII_BLANKS}"):
         return text, changes
-    if not is_ascii or any(sign in text for sign in _ASCII_BLANKS):
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        table = _look_alikes()
-        codes = np.where(codes < len(table), table[np.minimum(codes, len(table) - 1)], codes)
-        if tags:
-            codes -= np.where((codes > _TAG) & (codes < _TAG + 0x7F), _TAG, 0).astype(np.uint32)
-        lengths = np.where(codes < len(table), _lengths()[np.minimum(codes, len(table) - 1)], 1)
-        lengths[(codes >= _TAG) & (codes < _TAG + 0x1000)] = 0
-        if (lengths != 1).any():
-            codes = _expanded(codes, lengths, changes)
-        text = codes.tobytes().decode("utf-32-le")
-    if _SPELLED.search(text) is None:
-        return text, changes
-    pieces: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    last = size = 0
-    for found in _SPELLED.finditer(text):
-        spelled = found[0]
-        plain = _decode_short(spelled) if len(spelled) <= _SHORT else _decode(spelled)
-        pieces += text[last : found.start()], plain
-        size += found.start() - last + len(plain)
-        last = found.end()
-        starts.append(size)
-        ends.append(last)
-    changes.append((starts, ends))
-    return "".join((*pieces, text[last:])), changes
+    codes = _codes_of(text)
+    for _ in range(_MOST_NESTED):
+        codes = _plain_signs(codes, changes, tags=tags)
+        decoded = decode_spelled(codes, changes)
+        if decoded is codes:
+            break
+        codes = decoded
+    return _text_of(codes), changes
 
 
-def _expanded(
-    codes: NDArray[np.uint32], lengths: NDArray[np.int8], changes: list[Changes]
-) -> NDArray[np.uint32]:
-    """Replace signs that stand for none or for several others, all at once: a text may consist of
-    them.
+def _codes_of(text: str) -> Codes:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+
+
+def _text_of(codes: Codes) -> str:
+    return codes.tobytes().decode("utf-32-le", "surrogatepass")
+
+
+def _plain_signs(codes: Codes, changes: list[Changes], *, tags: bool) -> Codes:
+    """Replace look-alikes, leave out invisible signs, and write out those that stand for
+    several.
     """
-    after = np.cumsum(lengths)
-    changed = np.flatnonzero(lengths != 1)
-    changes.append((after[changed].tolist(), (changed + 1).tolist()))
+    table = _look_alikes()
+    is_high = codes >= len(table)
+    low = np.where(is_high, 0, codes)
+    codes = np.where(is_high, codes, table[low])
+    if tags:
+        is_tag = (codes > _TAG) & (codes < _TAG + 0x7F)
+        codes = codes - np.where(is_tag, _TAG, 0).astype(np.uint32)
+    lengths = _lengths()[np.where(is_high, 0, codes)]
+    lengths[(codes >= _TAG) & (codes < _TAG + 0x1000)] = 0
+    if (lengths == 1).all():
+        return codes
+    after = _note(lengths, changes)
     expanded = np.repeat(codes, lengths)
     for code, plain in _several().items():
         (places,) = np.nonzero((codes == code) & (lengths > 1))
         for offset, sign in enumerate(plain):
             expanded[after[places] - len(plain) + offset] = ord(sign)
     return expanded
+
+
+def _note(lengths: NDArray[np.int8], changes: list[Changes]) -> NDArray[np.int64]:
+    """Note the signs that become none or several; return where each one ends afterwards."""
+    after = np.cumsum(lengths, dtype=np.int64)
+    changed = np.flatnonzero(lengths != 1)
+    changes.append((after[changed], changed + 1))
+    return after
 
 
 def fold_pattern(pattern: str) -> str:
@@ -239,46 +242,14 @@ def fold_pattern(pattern: str) -> str:
     return _SIGN.sub(plain, pattern)
 
 
-def _decode(spelled: str) -> str:
-    """Return what an entity, an escape or a sequence of invisible characters stands for."""
-    for _ in range(3):
-        match spelled[0]:
-            case "&":
-                plain = html.unescape(spelled.replace("amp;", ""))
-            case "\\":
-                code = int(spelled.lstrip("\\").strip("uUx{}"), 16)
-                plain = chr(code) if code < 0x110000 else ""
-            case _:
-                plain = bytes.fromhex(spelled.replace("%", "")).decode("utf-8", "ignore")
-        if not plain.isascii():
-            plain = "".join(_plain_signs(plain))
-        is_plain = plain.isascii() and not any(sign in plain for sign in "&\\%")
-        if is_plain or plain == spelled or _SPELLED.fullmatch(plain) is None:
-            break
-        spelled = plain
-    return _HIDDEN.sub("", plain)
-
-
-# A text may hold a million of them: without this, 300 kB of ligatures take five seconds.
-_decode_short = lru_cache(maxsize=16_384)(_decode)
-
-
-def _plain_signs(text: str) -> Iterator[str]:
-    for sign in text:
-        several = _several().get(ord(sign))
-        if several is not None:
-            yield several
-        else:
-            yield chr(_look_alikes()[ord(sign)]) if ord(sign) < 0x20000 else sign
-
-
-def _original(place: int, changes: Sequence[Changes]) -> int:
-    """Return the place in a text of a place in its folded form."""
+def _originals(places: Sequence[int], changes: Sequence[Changes]) -> NDArray[np.int64]:
+    """Return the places in a text of places in its folded form."""
+    moved = np.array(places, dtype=np.int64)
     for starts, ends in reversed(changes):
-        before = bisect_right(starts, place) - 1
-        if before >= 0:
-            place += ends[before] - starts[before]
-    return place
+        before = np.searchsorted(starts, moved, side="right") - 1
+        last = np.maximum(before, 0)
+        moved = moved + np.where(before >= 0, ends[last] - starts[last], 0)
+    return moved
 
 
 @cache
@@ -292,8 +263,9 @@ def _several() -> dict[int, str]:
 def _lengths() -> NDArray[np.int8]:
     """Return for how many signs each code point below 0x20000 stands: none for invisible ones."""
     lengths = np.ones(0x20000, dtype=np.int8)
+    is_hidden = re.compile(f"[{_INVISIBLE}]").fullmatch
     for code in range(0x10000):
-        if not 0xD800 <= code < 0xE000 and _HIDDEN.search(chr(code)) is not None:
+        if is_hidden(chr(code)) is not None:
             lengths[code] = 0
     for code, plain in _several().items():
         lengths[code] = len(plain)
@@ -301,15 +273,16 @@ def _lengths() -> NDArray[np.int8]:
 
 
 @cache
-def _look_alikes() -> NDArray[np.uint32]:
+def _look_alikes() -> Codes:
     """Return the plain code of each code point below 0x20000."""
     plain = np.arange(0x20000, dtype=np.uint32)
     plain[0xD800:0xE000] = 0xFFFD  # half a character, which RE2 does not take
-    alike = {
-        other: same
-        for signs, others in _SAME.items()
-        for same, other in zip(signs, others, strict=True)
-    }
+    table = files("genrm_cli").joinpath("look_alikes.txt").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines() if "\t" in line)
+    alike = {other: sign for sign, others in rows for other in others}
+    for other, sign in alike.items():
+        plain[ord(other)] = ord(sign)
+    # What Unicode calls compatible says what a sign means, which counts for more than its looks.
     for code in (code for begin, end in _BLOCKS for code in range(begin, end)):
         sign = unicodedata.normalize("NFKC", chr(code))
         sign = alike.get(sign, sign)
@@ -318,6 +291,6 @@ def _look_alikes() -> NDArray[np.uint32]:
             sign = str(digit)
         if len(sign) == 1 and sign.isascii():
             plain[code] = ord(sign)
-    for other, same in (*alike.items(), *((blank, " ") for blank in _BLANKS)):
-        plain[ord(other)] = ord(same)
+    for blank in _BLANKS:
+        plain[ord(blank)] = ord(" ")
     return plain

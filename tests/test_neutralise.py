@@ -3,6 +3,9 @@ changed.
 """
 
 import json
+import sys
+import unicodedata
+from importlib.resources import files
 
 from hostile_texts import TEXTS
 from hypothesis import given
@@ -11,7 +14,7 @@ from linear_time import LINEAR, growth
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import neutralise_prompt, render_messages, sample_prompt
-from genrm_cli.neutralise import FRAME, TOKENS, Forms, _original, fold
+from genrm_cli.neutralise import FRAME, TOKENS, Forms, _originals, fold
 
 FORMS = Forms((r"\[\[[A-Z]\]\]", *TOKENS, *FRAME), "test")
 SPELLINGS = {
@@ -161,10 +164,70 @@ def test_what_is_shown_holds_no_form(text):
     assert bool(forms) == (shown != text)
 
 
+def calls_of(text):
+    """Return the number of calls that neutralising a text takes."""
+    count = 0
+
+    def on_event(frame, event, arg):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(on_event)
+    try:
+        FORMS.neutralise(text)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+UNITS = (
+    *("&amp;", "&#65;", "&lsqb;", "&#x1d400;", "\\", "\\u005b", "\\x5b", "\\u{5b}", "%5B"),
+    *("%E2%9F%A6", "%ff", "\u200b", "\ufb01", "\U000e0041", "[[A]]", "===]", "</s>", "\ud800"),
+)
+
+
+@given(st.lists(st.sampled_from(UNITS) | st.characters(), min_size=1, max_size=6).map("".join))
+def test_the_cost_of_neutralising_does_not_depend_on_the_text(unit):
+    """Whatever code points a long text consists of, the number of calls is bounded: each is one
+    pass over the text, which takes linear time.
+    """
+    FORMS.neutralise(unit)
+    assert calls_of(unit * 1_000) < 25_000
+    assert calls_of(unit * 4_000) < 25_000
+
+
 def test_neutralising_takes_linear_time():
     """Eight times the text takes about eight times as long, even for text made to be slow."""
     for unit in ("\\", "&amp;", "\u200b", "\ufb01", "[[A]]", "===]"):
         assert growth(FORMS.neutralise, unit) <= LINEAR
+
+
+def test_a_text_of_nothing_but_forms_is_broken_up():
+    """Beyond the first 200, all that begins as a form does gets a sign."""
+    for unit in ("[[A]]", "</s>", "[[\u0410&#93;] ", "[[A]]<|a|>===]"):
+        text = unit * 1_000
+        shown, forms = FORMS.neutralise(text)
+        assert not FORMS.find(shown)
+        assert shown.replace("\xa6", "") == text
+        assert len(forms) == 200
+
+
+def test_signs_that_look_alike_are_from_unicode():
+    """Every sign of the table is read as the one that it looks like, or as the one that it means:
+    digits of other scripts and compatible characters.
+    """
+    table = files("genrm_cli").joinpath("look_alikes.txt").read_text(encoding="utf-8")
+    assert "version 13.0.0" in table
+    rows = [line.split("\t") for line in table.splitlines() if "\t" in line]
+    signs = sum(len(others) for _, others in rows)
+    assert signs > 1_400
+    folded = [(sign, other, fold(other)[0]) for sign, others in rows for other in others]
+    wrong = [
+        other
+        for sign, other, plain in folded
+        if plain not in (sign, unicodedata.normalize("NFKC", other))
+    ]
+    assert len(wrong) < 20
 
 
 def test_folding_maps_places_to_the_text():
@@ -174,5 +237,5 @@ def test_folding_maps_places_to_the_text():
     assert folded == "a[b[fic"
     after = {"a": 1, "[": 6, "b": 8, "c": len(text)}
     for sign, place in after.items():
-        assert _original(folded.index(sign) + 1, changes) >= place
-    assert [_original(place, changes) for place in (1, 3, 7)] == [1, 8, len(text)]
+        assert _originals([folded.index(sign) + 1], changes)[0] >= place
+    assert _originals([1, 3, 7], changes).tolist() == [1, 8, len(text)]

@@ -16,6 +16,7 @@ from genrm_cli.groups.judge_group import (
     begin_group,
     compute_local,
     iter_stages,
+    prepared,
     shown_to_judges,
     without_reply,
 )
@@ -131,7 +132,10 @@ class ArrivingGroup:
         """
         judged = await self._begin(group)
         for stage in iter_stages(judged, group, self._plan):
-            requests = {id_: self._ask(id_.judge, id_.repeat, prompt) for id_, prompt in stage}
+            requests = {
+                id_: self._ask(id_.judge, id_.repeat, prompt)
+                for id_, prompt in await prepared(stage, judged)
+            }
             judged.results += await _results_of(requests)
         judged.sort()
         return judged
@@ -157,7 +161,7 @@ class ArrivingGroup:
         # Compared along the ring, whatever the goal: a late rollout has no part in what the others'
         # verdicts decided.
         plan = replace(self._plan, pairing=replace(self._plan.pairing, goal="rewards"))
-        first = next(iter_stages(judged, group, plan))
+        first = await prepared(next(iter_stages(judged, group, plan)), judged)
         # A late one that is equal to another has its comparisons.
         requests = {
             id_: self._ask(id_.judge, id_.repeat, prompt)

@@ -35,6 +35,7 @@ from genrm_cli.tasks import first_error_of, in_thread
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome
 
 Tag = TypeVar("Tag")
+_LONG_CHARS = 500_000  # of a group, whose texts take up to 50 ms to prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,11 @@ async def judge_group(
         _take(judged, id_, await judge.ask(request, slot), plan, judges)
 
     try:
-        for number, requests in enumerate(iter_stages(judged, group, plan)):
+        for number, stage in enumerate(iter_stages(judged, group, plan)):
             async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
                 if not number and any(map(local_kind, plan.rewards.settings.components)):
                     await in_thread(lambda: compute_local(judged, group, plan))
+                requests = await prepared(stage, judged)
                 for id_, request, outcome in judges.iter_recalled(requests):
                     judge = judges[id_.judge]
                     if outcome is None:
@@ -252,6 +254,16 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
         else:
             column = kind.compute(component, rollouts, kept, ids)
         judged.columns[component.name] = column.spread(rows, judged.size)
+
+
+async def prepared(
+    stage: Iterator[tuple[RequestId, Prompt]], judged: JudgedGroup
+) -> Iterable[tuple[RequestId, Prompt]]:
+    """Return the requests of a stage; those with long texts are made in a thread, so that other
+    groups need not wait for them.
+    """
+    chars = sum(shape.answer_chars + shape.reasoning_chars for shape in judged.shapes)
+    return await in_thread(lambda: list(stage)) if chars > _LONG_CHARS else stage
 
 
 def iter_stages(
