@@ -1,6 +1,6 @@
 """Make the table of look-alikes from Unicode's data file.
 
-    python tests/look_alikes.py confusables.txt > genrm_cli/look_alikes.txt
+    python tests/look_alikes.py confusables.txt > genrm_cli/neutralise/look_alikes.txt
 
 The file is `confusables.txt` of Unicode Technical Standard 39.
 """

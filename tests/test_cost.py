@@ -13,7 +13,7 @@ import httpx
 import pytest
 from served import judge_flags
 
-from genrm_cli.neutralise import fold
+from genrm_cli.neutralise.forms import fold
 from genrm_cli.serve.app import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService

@@ -14,7 +14,7 @@ from linear_time import LINEAR, growth
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import neutralise_prompt, render_messages, sample_prompt
-from genrm_cli.neutralise import FRAME, TOKENS, Forms, _originals, fold
+from genrm_cli.neutralise.forms import FRAME, TOKENS, Forms, _originals, fold
 
 FORMS = Forms((r"\[\[[A-Z]\]\]", *TOKENS, *FRAME), "test")
 SPELLINGS = {
@@ -216,7 +216,7 @@ def test_signs_that_look_alike_are_from_unicode():
     """Every sign of the table is read as the one that it looks like, or as the one that it means:
     digits of other scripts and compatible characters.
     """
-    table = files("genrm_cli").joinpath("look_alikes.txt").read_text(encoding="utf-8")
+    table = files("genrm_cli.neutralise").joinpath("look_alikes.txt").read_text(encoding="utf-8")
     assert "version 13.0.0" in table
     rows = [line.split("\t") for line in table.splitlines() if "\t" in line]
     signs = sum(len(others) for _, others in rows)

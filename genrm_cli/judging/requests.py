@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from genrm_cli.neutralise import Forms
+from genrm_cli.neutralise.forms import Forms
 
 Images = tuple[tuple[str, str], ...]
 

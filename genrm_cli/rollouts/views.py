@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal
 
-from genrm_cli.neutralise import Forms
+from genrm_cli.neutralise.forms import Forms
 from genrm_cli.rollouts.reading.values import json_in
 from genrm_cli.rollouts.rollout import (
     Criterion,

@@ -28,7 +28,7 @@ from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, render_messages
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
-from genrm_cli.neutralise import fold
+from genrm_cli.neutralise.forms import fold
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text

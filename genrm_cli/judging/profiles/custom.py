@@ -20,7 +20,7 @@ from genrm_cli.judging.profiles.prompt import (
     render_pairwise,
 )
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.neutralise import FRAME, fold
+from genrm_cli.neutralise.forms import FRAME, fold
 from genrm_cli.regex import escape
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")

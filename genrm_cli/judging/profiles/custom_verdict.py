@@ -24,7 +24,7 @@ from genrm_cli.judging.profiles.profile import Fields
 from genrm_cli.judging.profiles.scores_json import FORMS as SCORES_JSON
 from genrm_cli.judging.profiles.scores_json import parse_scores_json
 from genrm_cli.judging.requests import Prompt, Reply
-from genrm_cli.neutralise import fold_pattern
+from genrm_cli.neutralise.forms import fold_pattern
 from genrm_cli.regex import compile_regex, escape
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, FailureKind, Verdict
 

@@ -56,7 +56,7 @@ from genrm_cli.judging.requests import (
     Prompt,
     Reply,
 )
-from genrm_cli.neutralise import FRAME, TOKENS, Forms, forms_of
+from genrm_cli.neutralise.forms import FRAME, TOKENS, Forms, forms_of
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
 
 _NOTE = (

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.errors import UsageError
+from genrm_cli.neutralise.spellings import decode_spelled
 from genrm_cli.regex import compile_regex, escape
-from genrm_cli.spellings import decode_spelled
 
 FRAME = (r"\[===", r"===\]")
 """Ends of the markers between which the built-in frame shows texts."""
@@ -277,7 +277,7 @@ def _look_alikes() -> Codes:
     """Return the plain code of each code point below 0x20000."""
     plain = np.arange(0x20000, dtype=np.uint32)
     plain[0xD800:0xE000] = 0xFFFD  # half a character, which RE2 does not take
-    table = files("genrm_cli").joinpath("look_alikes.txt").read_text(encoding="utf-8")
+    table = files("genrm_cli.neutralise").joinpath("look_alikes.txt").read_text(encoding="utf-8")
     rows = (line.split("\t") for line in table.splitlines() if "\t" in line)
     alike = {other: sign for sign, others in rows for other in others}
     for other, sign in alike.items():
