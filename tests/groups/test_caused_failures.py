@@ -149,7 +149,7 @@ def test_a_verdict_after_replies_without_one_is_no_evidence_of_quality():
 FORBIDDEN = "xyzzy"
 
 
-GROUPS = 12  # so many that the judge is known to answer other texts
+GROUPS = 20  # enough to know the rate at which innocent texts fail
 
 
 def score(folder, server, toml="model = 'm'", **given):
