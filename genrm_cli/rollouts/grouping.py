@@ -205,20 +205,25 @@ class GroupTable:
         independently."""
         if not self._attempts:
             return {}
-        last_groups: dict[int, int] = {}  # by file
-        last: dict[tuple[int, int], int] = {}  # by file and index
-        for row in rows:
-            (file, index), attempt = self._place_in_file(row), self._attempts[row]
-            last_groups[file] = max(attempt >> 32, last_groups.get(file, 0))
+        attempts = {row: divmod(self._attempts[row], _ATTEMPT_MASK + 1) for row in rows}
+        of_group: dict[int, int] = {}  # by file
+        of_rollout: dict[tuple[int, int], tuple[int, int]] = {}  # by file and index
+        for row, attempt in attempts.items():
+            file, index = self._place_in_file(row)
+            of_group[file] = max(attempt[0], of_group.get(file, 0))
             if index != _NO_INDEX:
-                last[file, index] = max(attempt, last.get((file, index), 0))
+                of_rollout[file, index] = max(attempt, of_rollout.get((file, index), attempt))
         replaced = {}
-        for row in rows:
-            (file, index), attempt = self._place_in_file(row), self._attempts[row]
-            if attempt >> 32 < last_groups[file]:
-                replaced[row] = _superseded_by(last_groups[file], "group")
-            elif attempt < last.get((file, index), 0):
-                replaced[row] = _superseded_by(last[file, index] & _ATTEMPT_MASK, "rollout")
+        for row, attempt in attempts.items():
+            file, index = self._place_in_file(row)
+            last = of_rollout.get((file, index), attempt)
+            if attempt[0] < of_group[file]:
+                told = f"attempt {of_group[file]} of the group"
+            elif attempt < last:
+                told = f"attempt {last[1]} of the rollout"
+            else:
+                continue
+            replaced[row] = Explanation(Reason.SUPERSEDED, told)
         return replaced
 
     def duplicates(self, rows: list[int]) -> list[int]:
@@ -338,12 +343,7 @@ class GroupTable:
         theirs = np.unique(np.concatenate(contradicting))
         for start in range(0, len(prompts), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            nearest = theirs[np.searchsorted(theirs[:-1], prompts[block])]
-            moved = (nearest == prompts[block]) & (split[block] > 0)
+            moved = np.isin(prompts[block], theirs) & (split[block] > 0)
             keys[block][moved] = prompts[block][moved]
             split[block][moved] = _BY_PROMPT
         return True
-
-
-def _superseded_by(attempt: int, of: str) -> Explanation:
-    return Explanation(Reason.SUPERSEDED, f"attempt {attempt} of the {of}")

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.values import has_text, words
+from genrm_cli.rollouts.reading.values import words
 
 Role = Literal["prompt", "response", "reference", "reasoning", "verdict", "metadata"]
 
@@ -185,10 +185,9 @@ class Fields:
     read.
 
     Attributes:
-        prompt: what the policy answered: a text or messages. Of several, the first that a line has
-            is read.
+        prompt: what the policy answered: a text or messages.
         context: parts of the prompt beside it: system prompt, history, passages and the like.
-        response: what the policy answered; of several likewise.
+        response: what the policy answered: a text, messages or a list of alternatives.
         metadata: names, rewards, and what else tells the format apart.
     """
 
@@ -207,14 +206,6 @@ class Fields:
         return tuple(dict.fromkeys(name for names in self.roles().values() for name in names))
 
     def present_in(self, record: JsonObject) -> "Fields":
-        """Return the fields that a line has; of the alternatives for prompt and response the first
-        with a text.
-        """
-        present = {
-            role: tuple(name for name in names if name in record)
-            for role, names in self.roles().items()
-        }
-        for role in ("prompt", "response"):
-            names = present[role]
-            present[role] = tuple([name for name in names if has_text(record[name])] or names)[:1]
-        return Fields(**present)
+        """Return the fields that a line has."""
+        roles = self.roles().items()
+        return Fields(**{role: tuple(filter(record.__contains__, names)) for role, names in roles})
