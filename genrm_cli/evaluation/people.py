@@ -23,7 +23,7 @@ from genrm_cli.evaluation.agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
-from genrm_cli.evaluation.prediction_powered import (
+from genrm_cli.metrics.prediction_powered import (
     LabelledMean,
     LabelStratum,
     plan_labels,

@@ -147,6 +147,15 @@ class ContestJudging:
                             table.add(*pair, longer, results[shown])
         return table.outcomes()
 
+    def prompt_texts(self) -> list[str]:
+        """Return the last turn of each prompt of the outcomes."""
+        groups = (
+            self.contest.index.read_group(self.contest.rows[prompt].tolist())
+            for prompt in sorted(self._results)
+        )
+        prompts = (group.rollouts[0].prompt for group in groups)
+        return [turns[-1].text if turns else "" for turns in prompts]
+
     def forecast(self) -> Forecast | None:
         """Return what the chosen comparisons can show."""
         options = self.contest.options

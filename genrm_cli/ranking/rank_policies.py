@@ -38,6 +38,12 @@ from genrm_cli.ranking.judge_contest import ContestJudging
 from genrm_cli.ranking.leaderboard import build_leaderboard
 from genrm_cli.ranking.looks import LEAST_PROMPTS
 from genrm_cli.ranking.pair_plan import Forecast
+from genrm_cli.ranking.people_labels import (
+    LabelledWinRate,
+    PolicyLabel,
+    labelled_win_rates,
+    read_policy_labels,
+)
 from genrm_cli.scored.describe_run import judge_record
 from genrm_cli.scored.json_form import extended, to_json
 from genrm_cli.scored.run_record import PanelRecord
@@ -103,6 +109,7 @@ class Ranking(Leaderboard):
         stopped_by: the limit that left comparisons unasked; None for none.
         calls: made by this run. `known`: verdicts that needed none.
         findings: what the leaderboard says, in sentences.
+        labelled: win rates from people's labels beside the verdicts; empty without labels.
     """
 
     format: Literal[1] = 1
@@ -114,6 +121,7 @@ class Ranking(Leaderboard):
     known: int
     plan: RankPlan
     findings: tuple[str, ...]
+    labelled: tuple[LabelledWinRate, ...]
 
 
 def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings]:
@@ -142,7 +150,9 @@ def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) ->
         return _plan_of(work, judges, journal, run)
 
 
-async def rank_policies(given: Sequence[str], options: RankOptions, run: RunContext) -> Ranking:
+async def rank_policies(
+    given: Sequence[str], options: RankOptions, run: RunContext, labels_uri: str | None = None
+) -> Ranking:
     """Ask the judges to compare policies where no verdict is known, and return the leaderboard.
 
     Verdicts go to the journal that `genrm score` uses for these inputs together. The events `plan`
@@ -152,6 +162,7 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
         given: files, folders, prefixes and patterns.
         options: what to rank.
         run: with the settings of `split_options`; its metrics count the calls.
+        labels_uri: people's labels of some prompts.
 
     Raises:
         GenrmError: a subclass for each kind of failure.
@@ -160,6 +171,10 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
     run = _checked(run, options)
     task = _task_of(given, run.settings)
     metrics = run.metrics
+    labels: list[PolicyLabel] = []
+    if labels_uri is not None:
+        with run.open_source(labels_uri) as source:
+            labels = read_policy_labels(source)
     with ExitStack() as opened:
         async with (
             cancelled_by_signals(),
@@ -180,6 +195,7 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
             async with session.asking():
                 await work.ask(session)
         outcomes = work.outcomes()
+        prompts = work.prompt_texts() if labels else []
     if not len(outcomes.won):
         failures = metrics.failures_by_kind.most_common()
         kinds = ", ".join(f"{count} × {kind}" for kind, count in failures)
@@ -200,6 +216,7 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
         known=metrics.journal_hits,
         plan=plan,
         findings=tuple(findings(board, str(judge.name))),
+        labelled=labelled_win_rates(outcomes, prompts, labels, str(labels_uri)) if labels else (),
     )
 
 

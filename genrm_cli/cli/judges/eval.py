@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.grid import GridResult
     from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
     from genrm_cli.evaluation.people import PeopleQuality
-    from genrm_cli.evaluation.prediction_powered import LabelledMean
+    from genrm_cli.metrics.prediction_powered import LabelledMean
     from genrm_cli.settings import Settings
 
 _COIN = 0.5  # accuracy of one

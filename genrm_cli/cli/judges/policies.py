@@ -18,6 +18,7 @@ from genrm_cli.errors import counted
 
 if TYPE_CHECKING:
     from genrm_cli.ranking.board import PolicyRow
+    from genrm_cli.ranking.people_labels import LabelledWinRate
     from genrm_cli.ranking.rank_policies import Ranking
 
 _INTERVALS = {
@@ -56,6 +57,14 @@ def rank(
             "which do not hold if you add prompts and look again.",
         ),
     ] = False,
+    labels: Annotated[
+        str | None,
+        option(
+            "LABELS.jsonl",
+            "People's labels of some prompts, for win rates that hold whatever the judge.",
+            "--labels",
+        ),
+    ] = None,
     report: Annotated[
         str | None, option("OUT.html", "Also write a page with all pairs and a chart.")
     ] = None,
@@ -98,7 +107,7 @@ def rank(
         return 0
     with watched(given) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
-        ranking = run_to_end(rank_policies(rollouts, options, run))
+        ranking = run_to_end(rank_policies(rollouts, options, run, labels))
     if report is not None:
         points = [
             Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
@@ -143,7 +152,27 @@ def _print_ranking(ranking: "Ranking") -> None:
         f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if all responses "
         "were equally long."
     )
-    print_parts(legend, "", *ranking.findings)
+    print_parts(legend, "", *ranking.findings, *map(_labelled_text, ranking.labelled))
+
+
+def _labelled_text(found: "LabelledWinRate") -> str:
+    """Return a win rate from people's labels as a sentence."""
+    pair = f"by people, {found.a} beats {found.b}"
+    if found.people is None:
+        return f"{pair}: cannot be told from {counted(found.prompts, 'prompt')}; label four or more"
+    low = max(0.0, found.people.low)
+    high = min(1.0, found.people.high)
+    rate = min(max(found.people.mean, 0.0), 1.0)
+    source = (
+        f"{found.people.narrower:.2f} times the width of the labels alone"
+        if found.is_random
+        else "the labels alone, as nothing says that their prompts were drawn at random"
+    )
+    return (
+        f"{pair} in {percent_text(rate)} ({100 * low:.1f} to {100 * high:.1f}; "
+        f"{counted(found.prompts, 'labelled prompt')}, {source}); the judge says "
+        f"{percent_text(found.verdicts)}"
+    )
 
 
 def _cells(row: "PolicyRow") -> tuple[str, ...]:

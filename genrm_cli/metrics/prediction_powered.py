@@ -5,7 +5,7 @@ wrong the verdicts are, and that corrects the mean of all verdicts. The estimate
 judge. With a good judge its interval is narrower than that of the labels alone; with a coin it is
 as wide.
 
-    >>> from genrm_cli.evaluation.prediction_powered import prediction_powered
+    >>> from genrm_cli.metrics.prediction_powered import prediction_powered
     >>> estimate = prediction_powered(labels=[1, 0, 1, 1], verdicts=[1, 0, 1, 0], others=[1, 1, 0])
     >>> round(estimate.mean, 3), round(estimate.weight, 3)
     (0.792, 0.25)
