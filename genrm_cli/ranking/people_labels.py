@@ -7,13 +7,12 @@
 few labels of prompts drawn at random, the win rate over all prompts has a valid interval, narrower
 than that of the labels alone where the judge is good."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
-
-import numpy as np
 
 from genrm_cli.errors import InputError
 from genrm_cli.metrics.prediction_powered import LabelledMean, prediction_powered
@@ -98,7 +97,7 @@ def labelled_win_rates(
     for number, (a, b) in enumerate(pairs.tolist()):
         if (a, b) in values:
             won = {place: float(share) for place, share in enumerate(shares[:, number])}
-            known = {place: share for place, share in won.items() if not np.isnan(share)}
+            known = {place: share for place, share in won.items() if not math.isnan(share)}
             people = {place: fmean(each) for place, each in values[a, b].items() if place in known}
             found.append(
                 LabelledWinRate(
