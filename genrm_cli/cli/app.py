@@ -37,6 +37,7 @@ class _Commands(TyperGroup):
         if entry is not None and self.commands[cmd_name] is None:
             module, _, name = entry.function.partition(":")
             found = getattr(import_module(f"genrm_cli.cli.{module}"), name)
+            # With the module of the command, not before: it imports all settings.
             options = import_module("genrm_cli.cli.options")
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
             epilog = getattr(found, "epilog", None)

@@ -26,6 +26,7 @@ class CommandEntry:
     reads_file: bool = True
 
 
+# Read once: the help, each command and its decorator ask for it.
 @cache
 def read_commands() -> dict[str, CommandEntry]:
     """Return the commands by name, in the order of the help."""

@@ -42,6 +42,7 @@ class _Console(Console):
         raise BrokenPipeError
 
 
+# One console for all threads: the live line has to know what else is printed.
 stderr_console = _Console(stderr=True, highlight=False)
 
 

@@ -42,6 +42,7 @@ from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
 from genrm_cli.settings.table import all_settings
 
+# Outputs appear whole or not at all, so the user has to know that nothing is lost.
 INTERRUPTED_TEXT = (
     "interrupted; incomplete outputs were not written. Run the same command again to continue: "
     "answers in the journal are reused."
@@ -62,13 +63,16 @@ Rollouts = Annotated[
         "for stdin.",
     ),
 ]
+# Typer shows it below the options of each command that reads a settings file.
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line "
     "of the settings file (call_timeout = 600). Flags override the environment, which overrides "
     "the file. `genrm guide` explains more."
 )
 _ALL = "genrm.help_all"  # key in the context, set by --help-all
+# Their help names the flag that switches them off.
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
+# Typer appends the type of a value to the names of its option.
 _TYPE = re.compile(r" <[^>]*>$")
 
 

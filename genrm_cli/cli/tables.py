@@ -17,6 +17,7 @@ from rich.text import Text
 
 from genrm_cli.cli.console import escaped, escaped_line, stdout_console, wrapped_lines
 
+# One space would let numbers of neighbouring columns run together.
 _GAP = 2
 _LEAST_TEXT = 12  # a text is not worth reading in less
 _LONG_WORD = 20  # longer words of a text may be broken

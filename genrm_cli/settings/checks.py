@@ -16,6 +16,7 @@ from genrm_cli.settings.table import setting_named
 
 Check = Callable[[object, Part], Any]
 """Returns a value of the type that its kind has."""
+# Python's own form of an entry point.
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 

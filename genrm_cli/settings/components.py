@@ -23,8 +23,10 @@ JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]
 
 TABLES = ("components", "criteria", "diversity", "total", "watch")  # of a settings file
+# The component of the verdicts; no other may have its name.
 GENRM = "genrm"
 DIVERSITY = "diversity"
+# A module of this package is a kind: adding one needs no list.
 _BUILT_IN = "genrm_cli.rewards.components"
 # Settings that a judge of a panel or of a component may override.
 JUDGE_KEYS = (

@@ -20,7 +20,9 @@ from genrm_cli.settings.kinds import (
 )
 
 MAX_DURATION_S = 366 * 86_400.0  # longer durations overflow the clocks of some libraries
+# Short, and taken by no other program that runs beside a trainer.
 ENVIRONMENT_PREFIX = "GENRM_"
+# The key under which a dataclass field keeps its declaration.
 _METADATA = "setting"
 
 

@@ -19,8 +19,10 @@ Table = Mapping[str, object]
 
 # A call in flight holds a connection, and Linux has 28,232 local ports for one address.
 MAX_CONCURRENCY = 16_384
+# Seconds without a unit, as other programs take timeouts.
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
+# What environment variables commonly hold.
 _TRUTHS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -41,6 +43,7 @@ _REQUEST_FIELDS = re.findall(
     tools top_a top_k top_logprobs top_p truncate_prompt_tokens user verbosity
     """,
 )
+# `n` and `stream` would change the form of the reply.
 _REQUEST_OURS = ("model", "messages", "stream", "n")
 _REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
 # Of difflib's ratio, which is .95 for `temprature` and `temperature`. Servers have short fields of
@@ -209,5 +212,6 @@ REQUIREMENT = Kind(_parse_requirement, "FIELD=VALUE, for example synthetic=true"
 URL = Kind(_parse_url, "a URL", "URL")
 REDACTION = Kind(_parse_redaction, "the name of a pattern or a regular expression")
 REQUEST_FIELD = Kind(_parse_request_field, "NAME=VALUE", "NAME=VALUE")
+# An empty list of patterns would mask nothing, and say so nowhere.
 GUARDS = (REQUIREMENT, REDACTION)
 """Kinds that guard data, so that an empty value would guard nothing."""

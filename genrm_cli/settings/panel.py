@@ -23,6 +23,7 @@ from genrm_cli.settings.table import Settings
 OWN_KEYS = (*JUDGE_KEYS, "profile")
 # Every judge answers every comparison; a mistyped table of hundreds would cost as many times.
 MAX_JUDGES = 16
+# A table may set fields of two dataclasses: the judge and its limits.
 _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
@@ -184,7 +185,9 @@ def _parse_judge(given: object, where: str) -> PanelJudge:
     return PanelJudge(_WEIGHT(own.get("weight", 1.0), f"{where}: weight"), values)
 
 
+# Of comparisons or of responses.
 _SHARE = checks.number(0.0, 1.0)
+# Above 0, since a judge without weight would be paid for nothing.
 _WEIGHT = checks.number(1e-9, 1e9)
 _WATCH: Mapping[str, Check] = {"sentinels": checks.text, "history": checks.text, "canaries": _SHARE}
 

@@ -28,6 +28,7 @@ from genrm_cli.settings.table import Settings, all_settings, setting_named, sett
 OTHER_VARIABLES = frozenset(
     {"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"}
 )
+# Lowest of all, since it was set for another program.
 OPENAI_BASE_URL = "OPENAI_BASE_URL"
 _STATE_REMEDY = naming("Set XDG_STATE_HOME, or set $journal.")
 
@@ -66,6 +67,7 @@ def resolve_settings(
     flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
 ) -> tuple[Settings, list[Origin]]:
     """Resolve all settings and their origins; flags are by flat name, None if not given."""
+    # Before anything is converted: a typo in a key is found whatever the flags say.
     keys, tables = _split(file)
     chosen = _choose(flags, environ, SettingsFile(file.path, keys))
     _drop_overridden(chosen)

@@ -9,6 +9,7 @@ from genrm_cli.settings.components import Component, Diversity, TotalTable
 from genrm_cli.settings.declare import reward_setting, setting
 from genrm_cli.settings.kinds import UNSCORED
 
+# NeMo RL's names, so that its recipes can be copied.
 _LENGTH_R = "group_reasoning_length_penalty_coeff"
 _LENGTH_A = "group_answer_length_penalty_coeff"
 _STYLE = "group_style_penalty_coeff"
@@ -17,6 +18,7 @@ REFERENCE_SCORE = 3.0
 comparison.
 """
 
+# The same in all of NVIDIA's releases.
 _BONUSES = {"reasoning_bonus": 0.5, "answer_bonus": 0.5, "top_percentile": 0.2}
 
 # Coefficients that NVIDIA released with its models. Source: Nemotron 3 Nano report, arXiv

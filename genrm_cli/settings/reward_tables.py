@@ -23,6 +23,7 @@ from genrm_cli.settings.components import (
 )
 from genrm_cli.settings.judge_settings import CriteriaTable
 
+# A key of TOML without quotes, and a field of a scored line.
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -34,6 +35,7 @@ _DIVERSITY: Mapping[str, checks.Check] = {
     "components": checks.names,
     "json_schema": checks.boolean,
 }
+# Refused rather than ignored: who sets a threshold for a judge expects it to count.
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
 _CRITERIA: Mapping[str, checks.Check] = {"sentences": checks.texts, "fields": checks.names}
 _TOTAL: Mapping[str, checks.Check] = {

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from genrm_cli.settings import Settings
 
 _COIN = 0.5  # accuracy of one
+# The rows of the table in reading order: fields of `JudgeQuality`, and their words.
 _SHARES = {
     "accuracy": "accuracy (ties count half)",
     "judgebench_accuracy": "accuracy (JudgeBench's rule)",

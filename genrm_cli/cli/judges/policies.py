@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genrm_cli.ranking.people_labels import LabelledWinRate
     from genrm_cli.ranking.rank_policies import Ranking
 
+# By the name that a ranking gives its intervals: what a reader may do with them.
 _INTERVALS = {
     "anytime": "Intervals hold however often you look.",
     "one look": "Intervals hold for one look at a planned number of prompts.",

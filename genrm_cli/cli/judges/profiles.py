@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
     from genrm_cli.judging.requests import Prompt
 
+# Unlike any task of a user, and short: the sample shows the frame, not the content.
 _CONVERSATION = [("user", "Give me a word for a person who repairs shoes.")]
 _RESPONSES = (
     "A cobbler.",

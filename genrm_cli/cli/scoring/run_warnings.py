@@ -11,6 +11,7 @@ from genrm_cli.verdicts import Reason
 if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunTotals
 
+# Repeated by every command that shows rewards: they look like those of a judge.
 BASELINE_NOTICE = (
     "judged by the built-in lexical baseline, not by a reward model: do not train on these rewards."
 )

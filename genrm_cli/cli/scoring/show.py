@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
+# With the numbers before it, a row stays within 100 columns.
 _BEGINNING_CHARS = 50
 
 

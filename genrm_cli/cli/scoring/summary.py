@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 
+# The longest label, `comparisons`, and a gap.
 _LABEL_WIDTH = 13
 
 
@@ -134,6 +135,7 @@ def verdicts_text(verdicts: int, reused: int, failures: int, not_asked: int) -> 
     return ", ".join(parts)
 
 
+# Words follow the lower end of the interval, so a small run is never praised for its mean.
 _RELIABILITY_MEANS = {
     "high": "high: reward differences are mostly real, not judge noise",
     "fair": "fair: reward differences are more real than judge noise",

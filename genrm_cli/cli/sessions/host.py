@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from genrm_cli.sessions.environment import AnyEnvironment
 
 _client = partial(setting, panel="Simulated client")
+# A default argument that nothing can change.
 _NO_KEYS: Mapping[str, str] = {}
+# Said at each start: rewards against a script must not be taken for a measurement.
 SCRIPTED_CLIENT = "client: scripted, a stand-in without a model"
 
 

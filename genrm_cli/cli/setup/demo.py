@@ -9,7 +9,9 @@ from genrm_cli.cli.scoring.show import iter_table_parts
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import StorageError
 
+# Also in `sample_data/`, by a link, for the commands of the guide.
 _SAMPLE = Path(__file__).with_name("demo_rollouts.jsonl")
+# Of its own, so that no file of the user is in the way.
 _FOLDER = "genrm-demo"
 
 

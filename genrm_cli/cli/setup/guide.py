@@ -9,7 +9,9 @@ from genrm_cli.cli.options import argument, with_settings
 from genrm_cli.errors import UsageError
 
 _INDEX = "index"
+# Not a file: it is made from the records, so it cannot be out of date.
 _SCHEMA = "schema"
+# The index lists the pages in reading order; another list would have to be kept equal.
 _NAME = re.compile(r"^\| \[(?P<name>[a-z0-9-]+)\]", re.MULTILINE)
 _FOLDER = files("genrm_cli") / "guide"
 

@@ -17,7 +17,9 @@ from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.kinds import Value
 
 _NAME = "genrm.toml"
+# The roles of a field that decide what the judge sees; `ignore` is none of them.
 _ROLES = ("prompt", "response", "reference", "ignore")
+# A file, because the user reads and edits what it becomes.
 _TEMPLATE = files("genrm_cli.cli.setup") / "settings_template.txt"
 # Written where the template has them, or not at all.
 _IN_TEMPLATE = ("base_url", "model", "api_key_env", "force")

@@ -11,6 +11,7 @@ from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.panel import every_judge_of
 from genrm_cli.settings.table import Settings
 
+# Ours first: a user may keep OpenAI's key for other programs.
 API_KEY_VARIABLES = ("GENRM_API_KEY", "OPENAI_API_KEY")
 TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (where it is, not what)
 
