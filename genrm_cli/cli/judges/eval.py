@@ -14,6 +14,7 @@ from genrm_cli.cli.options import (
     with_settings,
 )
 from genrm_cli.cli.scoring.preview_text import plan_lines
+from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError, counted
 
@@ -244,7 +245,8 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
         f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}",
         f"{percent_text(figures.failure_rate)} of the judgements failed, "
         f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed",
-        _length_text(figures.length_bias),
+        f"length bias {_estimate_text(figures.length_bias, '+.3f')}: accuracy where the longer "
+        "answer is better, minus accuracy where it is worse",
         *_coin_lines(figures.accuracy),
     ]
     if figures.calls_per_judgement is not None:
@@ -331,14 +333,6 @@ def _labelled_text(found: "LabelledMean | None") -> str:
     )
 
 
-def _length_text(bias: "Difference") -> str:
-    interval = "" if bias.low is None else f" ({bias.low:+.3f} to {bias.high:+.3f})"
-    return (
-        f"length bias {number_text(bias.value, '+.3f')}{interval}: accuracy where the longer "
-        "answer is better, minus accuracy where it is worse"
-    )
-
-
 def _coin_lines(accuracy: "PairShare") -> list[str]:
     """Return a sentence if the judge may be no better than a coin."""
     from genrm_cli.evaluation.accuracy import pairs_to_tell
@@ -372,7 +366,7 @@ def _panel_text(panel: "PanelQuality") -> str:
     )
 
 
-def _estimate_text(found: "Estimated", form: str) -> str:
+def _estimate_text(found: "Estimated | Difference", form: str) -> str:
     if found.low is None or found.high is None:
         return number_text(found.value, form)
     return f"{number_text(found.value, form)} ({found.low:{form}} to {found.high:{form}})"
@@ -392,9 +386,7 @@ def _categories_table(by_category: "Mapping[str, JudgeQuality]", of: str = "cate
 
 def _say_notes(result: "EvalResult", output: str | None) -> None:
     if result.judge.is_baseline:
-        say_warning(
-            "judged by the built-in lexical baseline: the minimum that any real judge must beat."
-        )
+        say_warning(BASELINE_NOTICE)
     for reject in result.rejects[:1]:
         total = counted(result.rejected_lines, "line")
         say_warning(

@@ -13,6 +13,7 @@ from genrm_cli.cli.options import (
     with_settings,
 )
 from genrm_cli.cli.scoring.preview_text import plan_lines
+from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import counted
 
@@ -121,19 +122,12 @@ def rank(
     else:
         _print_ranking(ranking)
     if not given.output.quiet:
-        _warn(ranking)
+        if ranking.judged_by.is_baseline:
+            say_warning(BASELINE_NOTICE)
+        for warning in ranking.warnings:
+            say_warning(warning)
     refuse_partial(ranking, given)
     return 0
-
-
-def _warn(ranking: "Ranking") -> None:
-    if ranking.judged_by.is_baseline:
-        say_warning(
-            "judged by the built-in lexical baseline, which counts words: use it only to try out "
-            "the pipeline."
-        )
-    for warning in ranking.warnings:
-        say_warning(warning)
 
 
 def _print_ranking(ranking: "Ranking") -> None:

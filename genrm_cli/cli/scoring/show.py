@@ -83,10 +83,6 @@ def messages_text(messages: list[dict[str, str]]) -> str:
     )
 
 
-def _beginning(text: str) -> str:
-    return " ".join(text.split())[:_BEGINNING_CHARS]
-
-
 def _show_requests(
     rollouts: Sequence[str],
     settings: Settings,
@@ -165,7 +161,8 @@ def iter_table_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table
         words = each.rollout.answer or ""
         line = each.line
         figures = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
-        beginning = _beginning(mask(words[: 4 * _BEGINNING_CHARS]))
+        words = mask(words[: 4 * _BEGINNING_CHARS])
+        beginning = " ".join(words.split())[:_BEGINNING_CHARS]
         table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")
     yield table
 

@@ -7,10 +7,9 @@ from genrm_cli.cli.console import print_json, say
 from genrm_cli.cli.options import Invocation, argument, option, with_settings
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError, naming
-from genrm_cli.json_types import Record
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.expert_review import Review
+    pass
 
 _DECISIONS = "Decisions"
 
@@ -71,21 +70,14 @@ def review(
         )
     found = make_review(scored, settings, most)
     if settings.output.json_output:
-        print_json(_as_json(found))
+        entries = []
+        for entry in found.entries:
+            group, index = entry.id
+            flags = [asdict(flag) for flag in entry.flags]
+            known = {"group": group, "index": index, "status": entry.status}
+            entries.append({**known, "reward": entry.reward, "flags": flags})
+        counts = {"flagged": found.flagged, "rollouts": found.rollouts}
+        print_json({**counts, "statuses": dict(found.statuses), "entries": entries})
     else:
         print_parts(render_review(found, scored).rstrip("\n"))
     return 0
-
-
-def _as_json(found: "Review") -> Record:
-    entries = [
-        {"group": entry.id[0], "index": entry.id[1], "status": entry.status, "reward": entry.reward}
-        | {"flags": [asdict(flag) for flag in entry.flags]}
-        for entry in found.entries
-    ]
-    return {
-        "flagged": found.flagged,
-        "rollouts": found.rollouts,
-        "statuses": dict(found.statuses),
-        "entries": entries,
-    }
