@@ -111,6 +111,7 @@ class Worker:
             run = self._run(left_s)
             options = run.open_options
             options = replace(options, limits=limits_left(options.limits, lost), probe=False)
+            # The driver has probed the judges, once for all workers.
             specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
                 await score_inputs(order.inputs, run, report, self._judges)

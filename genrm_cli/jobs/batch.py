@@ -154,9 +154,7 @@ class BatchReport:
 
 
 def _with_metrics(result: Decision) -> dict[str, Any]:
-    """Return a result with the metrics of its outputs; outputs to be replaced have none that
-    apply.
-    """
+    # Metrics of outputs that are to be replaced do not apply.
     is_made = result.status in (Status.SCORED, Status.CURRENT)
     metrics = to_json(result.metrics) if is_made and result.metrics is not None else None
     return result.as_dict() | {"reason": str(result.reason), "metrics": metrics}
@@ -201,6 +199,7 @@ async def score_inputs(
             for _ in range(lanes):
                 group.create_task(batch.work_through(judges))
             await batch.fill(inputs)
+            # Each lane ends with the first None.
             for _ in range(lanes):
                 await queue.put(None)
     except BaseExceptionGroup as group:
@@ -265,11 +264,13 @@ class _BatchRun:
             stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(judges.stopped_by))
             return decision.skipped(stopped.message, stopped)
         self.has_begun = True
+        # Before anything is paid for.
         await self.run.in_thread(lambda: self._check_writable(decision.task))
         if self.run.shard is not None:  # leases on the outputs are for the run that writes them
             return await self._ask(decision, judges)
         places = decision.task.places
-        # Nobody else writes to a stream.
+        # Nobody else writes to a stream. The decision is repeated under the lease, because another
+        # run may have written the outputs since the input was listed.
         outputs = [] if places.metrics is None else [places.scored]
         async with leased(outputs, self.run) as leases:
             return await self._score_leased(decision, judges, next(iter(leases), None))

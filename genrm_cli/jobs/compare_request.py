@@ -42,7 +42,8 @@ def parse_request(
     except (BadLineError, UnreadableRecordError) as error:
         raise InputError(
             f"{where}: {error}. Expected a compare request, as in "
-            '{"conversation_history": [{"role": "user", "content": "..."}], "response_objs": [...]}.'  # noqa: E501
+            '{"conversation_history": [{"role": "user", "content": "..."}], '
+            '"response_objs": [...]}.'
         ) from error
     try:
         check_declared(record, requirements)

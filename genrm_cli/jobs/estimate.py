@@ -160,6 +160,7 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
         tokens_in = chars / CHARS_PER_TOKEN * (left / planned if planned else 0.0)
         tokens_out = float(reply_tokens * calls)
         source = f"text lengths, {reply_tokens:,} a reply"
+    # A cost without prices would be a made-up zero.
     has_price = bool(limits.price_in or limits.price_out)
     return RunEstimate(
         planned=planned,
@@ -185,6 +186,7 @@ def _lengths_of(specs: Iterable[JudgeSpec]) -> tuple[float, int]:
             continue
         limit = reply_limit(spec.profile.request_fields, spec.config.judge)
         tokens.append(min(ASSUMED_REPLY_TOKENS, limit or ASSUMED_REPLY_TOKENS))
+        # The frame of a prompt is measured by rendering one without texts.
         nothing = _NOTHING_SHOWN.get(type(spec.profile))
         if nothing is not None:
             messages = render_messages(spec.profile, nothing)

@@ -74,8 +74,10 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
 def _path_of_whole(output_uri: str, settings: Settings, suffix: str = _SUFFIX) -> str:
     given = settings.journal.journal
     if given is not None and not is_remote(given):
-        is_folder = given.endswith("/") or os.path.isdir(given)  # noqa: PTH112  (False below an unreadable folder)
+        # Not a Path: it would raise an error below an unreadable folder.
+        is_folder = given.endswith("/") or os.path.isdir(given)  # noqa: PTH112
         return str(Path(given) / f"{_name_of(output_uri)}{suffix}") if is_folder else given
+    # SQLite needs a local disk, also for outputs and journals on S3.
     if given is not None or is_remote(output_uri) or is_streamed(output_uri):
         return str(state_folder() / f"{_digest(output_uri)}{suffix}")
     return sibling(output_uri, suffix)
@@ -162,6 +164,7 @@ def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
     """Import the journals of all shards into the journal of a run that concludes, or all others
     into that of a new shard: an earlier run may have had other shards.
     """
+    # A shard that has verdicts was imported before; its own answers come to the journal anyway.
     is_new_shard = run.shard is not None and not journal.has_verdicts
     if not run.settings.journal.conclude and not is_new_shard:
         return

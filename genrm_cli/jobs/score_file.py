@@ -106,7 +106,8 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         sources = opened.enter_context(task.sources(run))
         index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first)))
         refuse_input(index, first, strict=run.settings.input.strict)
-        # The run that concludes computes components that need no judge.
+        # The run that concludes computes components that need no judge: a shard would pay for their
+        # time, and drop the result.
         rewards = index.plan.rewards
         without = replace(rewards, settings=replace(rewards.settings, components=()))
         index.plan = replace(index.plan, rewards=without)
@@ -158,6 +159,7 @@ class _InputWork:
         )
         if "metrics" in self.sinks:
             self.sinks["metrics"].write(render_document(to_json(metrics)))
+        # As late as possible: a lease that was lost while the judge was asked costs only this run.
         if lease is not None:
             lease.verify()
         self.outputs.commit()

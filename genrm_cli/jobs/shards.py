@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings import Settings
@@ -64,13 +65,13 @@ def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings
     """
     if shard is None:
         return limits
-    concurrency = limits.max_in_flight
-    return replace(
-        limits,
-        concurrency="auto" if concurrency is None else str(max(1, shard.share(concurrency))),
-        max_calls=None if limits.max_calls is None else shard.share(limits.max_calls),
-        max_total_tokens=None
-        if limits.max_total_tokens is None
-        else shard.share(limits.max_total_tokens),
-        max_cost=None if limits.max_cost is None else limits.max_cost / shard.count,
-    )
+    shares: dict[str, Any] = {}
+    for name in ("max_calls", "max_total_tokens"):
+        whole = getattr(limits, name)
+        if whole is not None:
+            shares[name] = shard.share(whole)
+    if limits.max_in_flight is not None:
+        shares["concurrency"] = str(max(1, shard.share(limits.max_in_flight)))
+    if limits.max_cost is not None:
+        shares["max_cost"] = limits.max_cost / shard.count
+    return replace(limits, **shares)

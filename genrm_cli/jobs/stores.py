@@ -32,9 +32,8 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
         """Store a judged group."""
         kept = io.BytesIO()
         pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
-        pickler.fast = (
-            True  # remembers no objects, which takes more memory than the objects of a large group
-        )
+        # It remembers no objects, which takes more memory than the objects of a large group.
+        pickler.fast = True
         pickler.dump(judged)
         self._groups.add(number, kept.getbuffer())
 
@@ -43,7 +42,8 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
 
     def load(self, number: int) -> JudgedGroup:
         """Return a judged group."""
-        judged: JudgedGroup = pickle.loads(self._groups[number])  # noqa: S301  (our own bytes, in a file without a name)
+        # Our own bytes, from a file without a name.
+        judged: JudgedGroup = pickle.loads(self._groups[number])  # noqa: S301
         return judged
 
 

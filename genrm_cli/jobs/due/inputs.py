@@ -146,6 +146,8 @@ def iter_files(
         return
     _refuse_ambiguous(inputs, settings)
     taken: dict[int, int] = {}  # hashes of outputs, and of the inputs they belong to
+    # Hashes keep 16 bytes of an input. A few folders are resolved at a time, as a listing walks
+    # through one after another.
     real_folder = lru_cache(16)(os.path.realpath)
     stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
     empty: list[str] = []

@@ -78,6 +78,7 @@ def read_output_state(
         not exists or (record is not None and is_marked(uri, record.output_mark, store))
         for uri, exists, record in zip(places.scored_files, exist, recorded, strict=True)
     )
+    # Comparisons or rejects without metrics may be somebody's files, too.
     if not are_known or (metrics is None and any(store.at(uri).exists() for uri in places.sides())):
         if places.commit_mark is not None and store.at(places.commit_mark).exists():
             why = "an earlier run stopped while writing its outputs"
@@ -140,6 +141,7 @@ def _reason_to_keep(
 def _stale_reason(
     metrics: RunRecord, recorded: Sequence[_Recorded], identities: Identities, settings: Settings
 ) -> str | Message | None:
+    # The order of reasons is that of what a user can do about them.
     same_files = all(
         record is not None and record.input is not None and _is_made_from(record.input, identity)
         for record, identity in zip(recorded, identities, strict=True)
@@ -178,6 +180,7 @@ def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:
 
 def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
     """Whether judges, graders and components still have the versions that made the outputs."""
+    # Code may change without a setting: the versions are not part of the digest.
     judge = judge_record(settings)
     made_of = reward_record(settings, compile_rewards(settings))
     return _versions_in(metrics.judge, metrics.reward_made_of) == _versions_in(judge, made_of)

@@ -58,6 +58,8 @@ class FileExchange:
             InputError: no reply answers a request about this input, whose outputs would be
                 written.
         """
+        # Outputs without any reply of this input would look like those of a judge that failed: the
+        # user has most likely passed the replies of another run.
         used = self.replies.used
         is_foreign = used == self._used_before
         self._used_before = used

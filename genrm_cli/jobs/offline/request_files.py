@@ -67,6 +67,7 @@ class RequestFiles:
         """
         if request.id in self._ids:
             return
+        # Equal requests of several groups share one reply, as they share one call.
         self._ids.add(request.id)
         line = b'{"custom_id":"%s","method":"POST","url":"%s","body":%s}\n' % (
             request.id.hex().encode(),

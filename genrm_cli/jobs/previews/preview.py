@@ -226,7 +226,7 @@ def iter_previews(
     """Yield the preview of each input, whose prompts go to `torn`, or the error of one that cannot
     be read.
     """
-    compile_rewards(run.settings)
+    compile_rewards(run.settings)  # settings that no run accepts are refused before any input
     anywhere = changed(run.settings, any_prefix=True)  # nothing is written
     torn = torn if torn is not None else TornPrompts()
     task = None
