@@ -3,12 +3,11 @@ truncation.
 """
 
 import json
-from contextlib import suppress
 from typing import Any
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.messages import REASONING
-from genrm_cli.rollouts.reading.values import words
+from genrm_cli.rollouts.reading.values import json_in, words
 from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -88,9 +87,8 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
     """
     for holder in (record, *(record.get(name) for name in _WITH_TOOLS)):
         value = holder.get("tools") if isinstance(holder, dict) else None
-        if isinstance(value, str) and value.startswith("["):
-            with suppress(ValueError, RecursionError):
-                value = json.loads(value)
+        if isinstance(value, str):
+            value = json_in(value)
         if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
             return tuple(map(_text_of_tool, value))
     return ()
