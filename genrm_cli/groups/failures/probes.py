@@ -2,11 +2,10 @@
 
 They come after the planned comparisons, a few at a time. The first stage asks each failed pair in
 the other order. The next ones show rollouts whose failures may not be chance to further opponents,
-the strongest first, in the position in which they failed more often; where no opponent is left, a
-failed request is asked again, whose verdict does not count. Each stage depends on the results of
-the group alone, at rates of failure that are fixed: shards, servers and resumed runs plan the same.
-The test that convicts (`failure_test.py`) uses the rates of the run and is valid whatever was
-asked.
+the strongest first, in the position in which they failed more often, and then in the other. Where
+no opponent is left, a failed request is asked again, and its verdict does not count. Each stage
+depends on the results of the group alone, so shards, servers and resumed runs plan the same. The
+test that convicts (`failure_test.py`) uses the rates of the run and is valid whatever was asked.
 """
 
 from collections import Counter
@@ -114,7 +113,11 @@ class _Stage:
         firsts = sum(trial.shown[0] == index for trial in failed)
         is_first = 2 * firsts >= len(failed)
         for _ in range(count):
-            probe = self._new_pair(index, is_first=is_first) or self._repeat(failed)
+            probe = (
+                self._new_pair(index, is_first=is_first)
+                or self._new_pair(index, is_first=not is_first)
+                or self._repeat(failed)
+            )
             self._asked[probe.i, probe.j] += 1
             chosen.append(probe)
         self.chosen += chosen
