@@ -12,6 +12,7 @@ from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, ev
 from genrm_cli.evaluation.benchmarks import BenchmarkScores, benchmark_scores
 from genrm_cli.evaluation.pair_records import joined_repeats, joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
+from genrm_cli.evaluation.panel_subsets import PanelSubset, panel_subsets
 from genrm_cli.evaluation.people import (
     PeopleQuality,
     PersonLabel,
@@ -68,6 +69,7 @@ class EvalResult:
         people: what people's labels say; None without any.
         benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
         by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
+        panel_subsets: the accuracy of its subsets, the most accurate first.
         redactions: matches masked in the texts sent, by kind.
     """
 
@@ -86,6 +88,7 @@ class EvalResult:
     people: PeopleQuality | None
     by_judge: Mapping[str, JudgeQuality]
     panel: PanelQuality | None
+    panel_subsets: tuple[PanelSubset, ...]
     redactions: Mapping[str, int]
     calls: int
     journal_hits: int
@@ -270,6 +273,10 @@ def _result_of(
             for judge, records in zip(plan.judges, by_judge, strict=False)
         },
         panel=panel_quality(by_judge, weights) if by_judge else None,
+        panel_subsets=panel_subsets(
+            {judge.name: records for judge, records in zip(plan.judges, by_judge, strict=False)},
+            weights,
+        ),
         redactions=dict(sorted(metrics.redactions.items())),
         calls=metrics.calls,
         journal_hits=metrics.journal_hits,

@@ -33,8 +33,9 @@ from genrm_cli.evaluation.accuracy import (
     share_of,
 )
 from genrm_cli.evaluation.evaluate import EvalResult
+from genrm_cli.evaluation.paired import leads_of, paired_difference
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.metrics.running_stats import POWER, joint_z_95, sample_variance, student_95
+from genrm_cli.metrics.running_stats import POWER, joint_z_95
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
@@ -42,7 +43,6 @@ from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.store import Store
-from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _COIN = 0.5
 _MOST_CELLS = 200  # each asks about every pair
@@ -239,23 +239,6 @@ def compare_cells(found: Sequence[tuple[GridCell, EvalResult]]) -> GridResult:
     )
 
 
-def paired_difference(
-    one: Mapping[str, float], other: Mapping[str, float], comparisons: int
-) -> Difference:
-    """Return the mean over lines of one less the other, with an interval that all of so many
-    comparisons hold together in 95 % of cases; None for fewer than two lines in common.
-
-    Source: Student's t for the mean of paired differences, with Bonferroni's correction.
-    """
-    gaps = [value - other[item] for item, value in one.items() if item in other]
-    if len(gaps) < 2:
-        return Difference(None, None, None)
-    mean = fmean(gaps)
-    error = math.sqrt(sample_variance(gaps) / len(gaps))
-    half = student_95(len(gaps) - 1, joint_z_95(comparisons)) * error
-    return Difference(mean, mean - half, mean + half)
-
-
 def _by_item(pairs: Sequence[PairRecord], orders: int) -> dict[str, float]:
     """Return the mean over the pairs of each line of the share right, by line."""
     values: dict[str, list[float]] = {}
@@ -273,18 +256,11 @@ def _joint_result(pair: PairRecord) -> float | None:
     """Return 1 if both orders together prefer the chosen response, 0 if the other one: where they
     disagree, the stronger preference counts. None without a verdict.
     """
-    first, second = (order.verdict for order in pair.orders)
-    leads = [_lead_of(first)] if first is not None else []
-    leads += [-_lead_of(second)] if second is not None else []
+    leads = leads_of(pair)
     if not leads:
         return None
     lead = rounded(math.fsum(leads))
     return _COIN if lead == 0 else float(lead > 0)
-
-
-def _lead_of(verdict: Verdict) -> float:
-    """Return how strongly a verdict prefers the response shown first."""
-    return verdict.score_1 - verdict.score_2 + MIDDLE_RANKING - verdict.ranking
 
 
 def _costs_of(cells: Sequence[CellRecord]) -> tuple[CostUnit, dict[str, float]]:

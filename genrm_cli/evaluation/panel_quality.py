@@ -46,7 +46,10 @@ class PanelQuality:
 
 
 def panel_quality(
-    by_judge: Sequence[Sequence[PairRecord]], weights: Sequence[float]
+    by_judge: Sequence[Sequence[PairRecord]],
+    weights: Sequence[float],
+    *,
+    with_intervals: bool = True,
 ) -> PanelQuality:
     """Measure a panel by the labels.
 
@@ -56,6 +59,7 @@ def panel_quality(
     Args:
         by_judge: the records of each judge, of the same pairs in the same order.
         weights: of the judges.
+        with_intervals: whether to draw lines for the intervals, which takes most of the time.
 
     Source: effective number, L. Kish, Survey Sampling (1965) §11.7; interval, B. Efron and R. J.
     Tibshirani, An Introduction to the Bootstrap (1993), of clusters.
@@ -72,7 +76,7 @@ def panel_quality(
     share = np.array(weights) / sum(weights)
     found = _figures(sums.sum(axis=0)[None], share)[0] if rows else np.full(4, np.nan)
     low = high = np.full(4, np.nan)
-    if len(items) >= _LEAST_LINES:
+    if with_intervals and len(items) >= _LEAST_LINES:
         drawn = np.random.default_rng(_SEED).multinomial(
             len(items), np.full(len(items), 1 / len(items)), size=_ROUNDS
         )

@@ -1,6 +1,6 @@
 """`genrm eval`: measure a judge on pairs with a known better answer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.evaluate import EvalResult
     from genrm_cli.evaluation.grid import GridResult
     from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
+    from genrm_cli.evaluation.panel_subsets import PanelSubset
     from genrm_cli.evaluation.people import PeopleQuality
     from genrm_cli.metrics.prediction_powered import LabelledMean
     from genrm_cli.settings import Settings
 
 _COIN = 0.5  # accuracy of one
+_MOST_SUBSETS = 15  # of a panel, on one screen; the result has all
 # The rows of the table in reading order: fields of `JudgeQuality`, and their words.
 _SHARES = {
     "accuracy": "accuracy (ties count half)",
@@ -141,6 +143,7 @@ def eval_(
             print_parts(
                 "", _categories_table(result.by_judge, "judge"), "", _panel_text(result.panel)
             )
+            print_parts("", _subsets_table(result.panel_subsets))
         if result.people is not None:
             print_parts("", *_people_lines(result.people))
         if set(result.by_category) != {""}:
@@ -194,16 +197,12 @@ def _options_table(found: "GridResult") -> Table:
     figures = {cell.name: cell.figures for cell in found.cells}
     for option_ in found.options:
         of_cell = figures[option_.cell]
-        behind = option_.behind
         notes = ["Pareto"] * option_.on_pareto_line + ["coin"] * option_.is_coin
         table.add(
             option_.cell,
             str(option_.orders),
             *_share_cells(option_.accuracy),
-            "-" if behind is None else number_text(behind.value, "+.3f"),
-            "-"
-            if behind is None or behind.low is None
-            else f"{behind.low:+.3f} to {behind.high:+.3f}",
+            *_difference_cells(option_.behind),
             percent_text(of_cell.flip_rate.value),
             percent_text(of_cell.first_place_preference.value),
             number_text(of_cell.length_bias.value, "+.2f"),
@@ -364,6 +363,26 @@ def _panel_text(panel: "PanelQuality") -> str:
         f"the labels, those of one judge {alone} (on {counted(panel.pairs, 'pair')} that all "
         "judged in both orders; the labels are taken as right)."
     )
+
+
+def _subsets_table(subsets: "Sequence[PanelSubset]") -> Table:
+    heads = numbers("accuracy", "95 % interval", "behind", "interval", "worth", "tokens")
+    table = Table([*names("judges"), *heads])
+    for subset in subsets[:_MOST_SUBSETS]:
+        table.add(
+            " + ".join(subset.judges),
+            *_share_cells(subset.accuracy),
+            *_difference_cells(subset.behind),
+            number_text(subset.effective_judges, ".2f"),
+            f"{subset.tokens:,.0f}",
+        )
+    return table
+
+
+def _difference_cells(found: "Difference | None") -> tuple[str, str]:
+    if found is None or found.low is None or found.high is None:
+        return "-", "-"
+    return number_text(found.value, "+.3f"), f"{found.low:+.3f} to {found.high:+.3f}"
 
 
 def _estimate_text(found: "Estimated | Difference", form: str) -> str:

@@ -1,0 +1,114 @@
+"""What each judge of a panel adds: the accuracy of every subset of it, at its cost.
+
+All figures come from the verdicts that were asked anyway. A subset's preference on a pair is that
+of the weighted mean of its judges' preferences, over both orders, so that a strong one counts more
+than a weak one."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from statistics import fmean
+
+from genrm_cli.evaluation.accuracy import Difference, PairRecord, PairShare, share_of_items
+from genrm_cli.evaluation.paired import leads_of, paired_difference
+from genrm_cli.evaluation.panel_quality import panel_quality
+from genrm_cli.metrics.figures import rounded
+
+_EVEN = 0.5
+_MOST_JUDGES = 6  # of which there are 63 subsets; of more, only single judges and all but one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelSubset:
+    """Some judges of a panel.
+
+    Attributes:
+        accuracy: on the pairs that all judges of the panel decided.
+        effective_judges: judges with independent errors that would err as little; None for one, and
+            if it is unknown.
+        tokens: of one order of a pair, of all its judges.
+        behind: how much more often the whole panel is right, paired by line, with an interval that
+            holds for all subsets together; None for the whole panel.
+    """
+
+    judges: tuple[str, ...]
+    accuracy: PairShare
+    effective_judges: float | None
+    tokens: float
+    behind: Difference | None
+
+
+def panel_subsets(
+    by_judge: Mapping[str, Sequence[PairRecord]], weights: Sequence[float]
+) -> tuple[PanelSubset, ...]:
+    """Return the subsets of a panel, the most accurate first; empty for a single judge."""
+    names = list(by_judge)
+    rows = [
+        row for row in zip(*by_judge.values(), strict=True) if all(each.has_both for each in row)
+    ]
+    if len(names) < 2 or not rows:
+        return ()
+    places = range(len(names))
+    sizes = (1, len(names) - 1, len(names)) if len(names) > _MOST_JUDGES else range(1, 99)
+    chosen = [
+        subset
+        for subset in chain.from_iterable(combinations(places, size + 1) for size in places)
+        if len(subset) in sizes
+    ]
+    results = {subset: _results_of(rows, subset, weights) for subset in chosen}
+    whole = results[tuple(places)]
+    found = []
+    for subset in chosen:
+        columns = [[row[place] for row in rows] for place in subset]
+        own_weights = [weights[place] for place in subset]
+        quality = panel_quality(columns, own_weights, with_intervals=False)
+        found.append(
+            PanelSubset(
+                judges=tuple(names[place] for place in subset),
+                accuracy=share_of_items(
+                    (rows[number][0].item, value) for number, value in enumerate(results[subset])
+                ),
+                effective_judges=quality.effective_judges.value if len(subset) > 1 else None,
+                tokens=_tokens_of(columns),
+                behind=None
+                if len(subset) == len(names)
+                else paired_difference(
+                    _by_item(rows, whole), _by_item(rows, results[subset]), len(chosen) - 1
+                ),
+            )
+        )
+    found.sort(key=lambda each: (-rounded(each.accuracy.value or 0.0), each.tokens))
+    return tuple(found)
+
+
+def _results_of(
+    rows: Sequence[Sequence[PairRecord]], subset: Sequence[int], weights: Sequence[float]
+) -> list[float]:
+    """Return 1 for each pair on which the subset prefers the chosen response, 0 for the other one,
+    0.5 for a tie.
+    """
+    results = []
+    for row in rows:
+        lead = rounded(math.fsum(weights[k] * math.fsum(leads_of(row[k])) for k in subset))
+        results.append(_EVEN if lead == 0 else float(lead > 0))
+    return results
+
+
+def _by_item(rows: Sequence[Sequence[PairRecord]], results: Sequence[float]) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for row, result in zip(rows, results, strict=True):
+        values.setdefault(row[0].item, []).append(result)
+    return {item: fmean(each) for item, each in values.items()}
+
+
+def _tokens_of(columns: Sequence[Sequence[PairRecord]]) -> float:
+    """Return the tokens that one order of a pair takes, over all judges."""
+    return math.fsum(
+        fmean(
+            order.prompt_tokens + order.completion_tokens
+            for pair in column
+            for order in pair.orders
+        )
+        for column in columns
+    )
