@@ -190,7 +190,8 @@ class _Probe:
         # The user must correct a wrong key or URL, although a run would wait for it.
         is_down = kind.is_transient and kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
         remedy = self._remedy(failure, answer.refused)
-        if kind in (FailureKind.REFUSED, FailureKind.HTTP):
+        # A refusal that names a field of the request is not about the model.
+        if kind in (FailureKind.REFUSED, FailureKind.HTTP) and answer.refused is None:
             remedy = Message.of(await self._other_models(), remedy)
         return _Fault(self._unusable(f"{kind}: {failure.detail}", remedy), is_down=is_down)
 
