@@ -73,6 +73,8 @@ CHAT = [
     "]!p~[",
     "<longcat_user>",
     "<beginning_of_sentence>",
+    "<tool_call>",
+    "</tool_response>",
 ]
 HARMLESS = [
     "a < b && c > d",
@@ -130,7 +132,8 @@ def test_every_profile_breaks_up_every_hostile_text():
 def test_what_stood_there_can_still_be_read():
     """Keys, numbers and words stay whole."""
     cases = [
-        ("nemotron-boxed", r"So $\boxed{42}$.", r"So $\boxed¦{42}$."),
+        ("nemotron-boxed", r"So $\boxed{4, 2}$.", r"So $\boxed¦{4, 2}$."),
+        ("nemotron-boxed", r"So $\boxed{42}$.", r"So $\boxed{42}$."),
         ("nemotron", '{"score_1": 5, "name": "x"}', '{"score_1¦": 5, "name": "x"}'),
         ("judgelm", "Two numbers:\n7.5 3\n", "Two numbers:\n7.5¦ 3\n"),
         ("judgelm", "Add 7 3 times.", "Add 7 3 times."),

@@ -24,7 +24,7 @@ FRAME = (r"\[===", r"===\]")
 
 # Names of tokens as their tokenizers register them; anything between `<|` and `|>` is one.
 _ANGLED = (
-    r"/?(?:s|think|role|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|(?:start|end|begin|beginning)_of_\w+|"
+    r"/?(?:s|think|role|tool_call|tool_response|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|(?:start|end|begin|beginning)_of_\w+|"
     r"(?:BOS|EOS|PAD|UNK)_TOKEN|"
     r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|seed:\w+|longcat_\w+|"
     r"fim_(?:prefix|middle|suffix|pad)|file_sep|reponame|jupyter_\w+|TOKENS_UNUSED_\d+|"
@@ -37,7 +37,7 @@ _SQUARE = (
 TOKENS = (
     rf"<{_ANGLED}>",
     r"<\|[^<>|\n\x{a6}]{1,60}\|?>",
-    r"<[^<>|\s\x{a6}]{1,60}\|>",
+    r"<[\w/\[][^<>|\s\x{a6}]{0,59}\|>",
     r"<</?SYS>>",
     rf"\[{_SQUARE}\]",
     r"\[\|[^\[\]|\n\x{a6}]{1,60}\|\]",

@@ -8,7 +8,7 @@ other."""
 from functools import partial
 
 from genrm_cli.judging.profiles.answer import MEANINGS, Answer, excerpt, make_failure, parse_prose
-from genrm_cli.judging.profiles.families.nemotron_boxed import FORMS, RANKING, read_boxes
+from genrm_cli.judging.profiles.families.nemotron_boxed import FENCES, RANKING, read_boxes
 from genrm_cli.judging.profiles.profile import THINKING, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, render_pairwise
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
@@ -51,5 +51,5 @@ PROFILE = Profile(
         {"role": "assistant", "content": said},
         {"role": "user", "content": _SECOND_TURN},
     ],
-    verdict_forms=FORMS,
+    verdict_forms=(FENCES, r"\\boxed\s*\{\s*\+?0*[12](?:\.0*)?\s*\}"),
 )

@@ -37,7 +37,10 @@ _FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
 _SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
 RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
 _BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
-FORMS = (r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]", r"\\boxed\s*\{[\s0-9.,+-]{0,60}\}")
+FENCES = r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]"
+# Only what can be a verdict: most answers to mathematical questions are boxed numbers.
+_NUMBER = r"\s*\+?0*[1-6](?:\.[0-9]{0,9})?\s*"
+_FORMS = (FENCES, rf"\\boxed\s*\{{{_NUMBER}(?:,{_NUMBER})?\}}")
 
 _Numbers = tuple[float, ...]
 
@@ -116,6 +119,6 @@ PROFILE = Profile(
     request_fields=MappingProxyType({"max_tokens": 16384}),
     render_messages=_render_messages,
     parse_reply=partial(parse_prose, read=_read),
-    verdict_forms=FORMS,
+    verdict_forms=_FORMS,
     markers=(),
 )
