@@ -6,7 +6,7 @@ from prime_rl.orchestrator.algo.base import iter_trainable_traces
 from prime_rl.orchestrator.algo.grpo import GRPOAlgorithm
 from prime_rl.orchestrator.algo.routing import assign_advantages
 
-from genrm_cli.adapters.reward_client import RewardClient
+from genrm_cli.adapters.reward_client import RewardClient, talk_of
 
 
 class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
@@ -27,7 +27,7 @@ class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
             raise ValueError(
                 "genrm compares one trace of each episode; this one has several that are trainable"
             )
-        talks = [_talk_of(trace) for _, trace in pairs]
+        talks = [talk_of(trace) for _, trace in pairs]
         reply = await RewardClient().score_group(talks[0][0], [response for _, response in talks])
         scored = []
         for (episode, trace), reward in zip(pairs, reply["rewards"], strict=True):
@@ -39,11 +39,3 @@ class GenrmGRPOAlgorithm(GRPOAlgorithm):  # type: ignore[misc]
                 scored.append(episode)
         if scored:
             await super().score_group(scored)
-
-
-def _talk_of(trace: Any) -> tuple[list[Any], list[Any]]:
-    """Return the prompt, and the messages from the first sampled one on."""
-    branch = trace.branches[-1]
-    begin = next(place for place, node in enumerate(branch.nodes) if node.sampled)
-    messages = [node.message.model_dump(exclude_none=True) for node in branch.nodes]
-    return messages[:begin], messages[begin:]

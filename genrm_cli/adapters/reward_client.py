@@ -223,6 +223,22 @@ class RewardClient:
         lowest = metrics["reward_min"] if response.get("caused_failures") else None
         return float(instead) if lowest is None else min(float(instead), float(lowest))
 
+    def components_in(
+        self, response: Mapping[str, Any], metrics: Mapping[str, Any]
+    ) -> dict[str, float]:
+        """Return the components of a response by name, for trainers that keep rewards apart.
+
+        A missing one is the mean of its group, or 0 if nobody has one: within the group, it changes
+        the advantage of nobody.
+
+        Args:
+            metrics: metrics of its group; it names the components.
+        """
+        values = dict(metrics["component_means"])
+        own = response.get("components") or {}
+        values |= {name: value for name, value in own.items() if value is not None}
+        return {name: float(value or 0.0) for name, value in values.items()}
+
     async def score_member(
         self,
         group_id: str,
@@ -380,3 +396,16 @@ def wait_for(question: Coroutine[Any, Any, Answer]) -> Answer:
     """Run a coroutine from synchronous code, also where an event loop is running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, question).result()
+
+
+def talk_of(trace: Any) -> tuple[list[Any], list[Any]]:
+    """Return the prompt of a trace of verifiers, and its messages from the first sampled one on;
+    nothing of a trace without one.
+    """
+    branches = trace.branches
+    nodes = branches[-1].nodes if branches else []
+    sampled = [place for place, node in enumerate(nodes) if node.sampled]
+    if not sampled:
+        return [], []
+    messages = [node.message.model_dump(exclude_none=True) for node in nodes]
+    return messages[: sampled[0]], messages[sampled[0] :]

@@ -36,7 +36,7 @@ class GenrmReward:
         self,
         url: str | None = None,
         *,
-        returns: Literal["rewards", "advantages"] = "rewards",
+        returns: str = "rewards",
         on_failure: float | Literal["mean"] | None = None,
         drop_noise: bool = False,
         **client: Any,
@@ -45,24 +45,25 @@ class GenrmReward:
 
         Args:
             url: URL of the server; by default `GENRM_SERVE_URL`.
-            returns: `rewards`, or `advantages`. Next to other reward functions TRL counts None as
-                0, which is the mean of the advantages, but worse than any reward.
+            returns: `rewards`, `advantages`, or the name of a component. Next to other reward
+                functions TRL counts None as 0, which is the mean of the advantages, but worse than
+                any reward. One function for each component keeps rewards apart, as GDPO does; the
+                server answers all of them from one judging.
             on_failure: reward of a completion without one, such as an empty one: a number, or
                 `mean` for the mean of its group; rewards are then returned.
             drop_noise: return None for all completions of a group whose rewards differ by no more
                 than chance, so that nothing is learned from it.
 
         Raises:
-            ValueError: one of these has another value, or advantages are to be returned with
-                `on_failure`.
+            ValueError: advantages are to be returned with `on_failure`.
         """
-        if returns not in ("advantages", "rewards"):
-            raise ValueError(f"returns is {returns!r}; expected 'advantages' or 'rewards'")
         if returns == "advantages" and on_failure is not None:
             raise ValueError("on_failure is a reward; with it, rewards are returned")
         about = client if url is None else {"url": url, **client}
         self._client = RewardClient(**about, on_failure=on_failure)
         self._returns = returns
+        if returns not in ("rewards", "advantages"):
+            self.__name__ = f"genrm_{returns}"
         self._drops_noise = drop_noise
         self._ranks: Any = None
 
@@ -146,6 +147,7 @@ class GenrmReward:
             yield {
                 "given": response["reward"],
                 "is_noise": reply["metrics"]["worth_training"] is False,
+                **self._client.components_in(response, reply["metrics"]),
                 "rewards": number,
                 "advantages": response.get("advantage"),
                 "rank": response.get("rank"),

@@ -86,7 +86,7 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
                     "worth_training",
                 )
             )
-            reply = {**alone, "metrics": {"came": 1, **nobody}}
+            reply = {**alone, "metrics": {"came": 1, "component_means": {}, **nobody}}
         try:
             number = self._client.number_in(reply, reply["metrics"])
         except MissingRewardError:
@@ -100,6 +100,9 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             # verl drops groups in which the metric of its filter is the same for all.
             "genrm_signal": 0.0 if is_noise else number,
         }
+        # What GDPO keeps apart, for `algorithm.gdpo_reward_keys`.
+        components = self._client.components_in(reply, reply["metrics"])
+        shown_in_logs |= {f"genrm_{name}": value for name, value in components.items()}
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
 
 

@@ -1,6 +1,6 @@
 """Replies to group requests, and the counters of a server."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -29,6 +29,8 @@ class GroupCounts:
         reward_spread: highest minus lowest reward.
         caused_failures: members whose texts make requests fail.
         unanswered: comparisons that failed because of the judge, whatever the texts.
+        component_means: mean of each component over the members that have a value, None without
+            any; empty if rewards come from verdicts alone.
     """
 
     size: int
@@ -47,6 +49,7 @@ class GroupCounts:
     reward_spread: float | None
     caused_failures: int
     unanswered: int
+    component_means: Mapping[str, float | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None) -> Self:
@@ -65,7 +68,7 @@ class GroupCounts:
             reliability=rewards.reliability,
             chance=rewards.chance,
             worth_training=None if rewards.chance is None else rewards.chance < _LIKELY_CHANCE,
-            reward_mean=sum(known) / len(known) if known else None,
+            reward_mean=_mean(known),
             reward_mean_before=reward_mean_before,
             reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
@@ -74,6 +77,7 @@ class GroupCounts:
                 each.failure is not None and not each.failure.kind.depends_on_texts
                 for each in failures
             ),
+            component_means={name: _mean(each.values) for name, each in rewards.columns.items()},
         )
 
     @property
@@ -87,6 +91,11 @@ class GroupCounts:
     def shortfall(self) -> str | None:
         """How many members the rewards rest on, if some have not come."""
         return None if self.came >= self.size else f"only {self.came} of {self.size} members came"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)

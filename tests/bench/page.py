@@ -124,13 +124,31 @@ _ROWS = (
         "whole groups {groups:.2f} times, cohorts {cohorts:.2f} times",
     ),
     (
-        "serve",
-        "`genrm serve`, 2,000 cohorts of 16 open at once, 30,000 waiting requests (in one process "
-        "without sockets), "
-        "completed at 40 cohorts per second",
-        "from the last member to each reply: median {median_ms:.0f} ms, p99 {p99_ms:.0f} ms; peak "
-        "memory "
-        "{peak_mb:.0f} MB, clients included",
+        "sockets",
+        "one cohort of 8 after another through sockets, 2.9 KB per rollout, judge that answers at "
+        "once",
+        "`genrm serve` median {genrm_idle_ms:.0f} ms, NeMo Gym 0.4.0's `genrm_compare` "
+        "{gym_idle_ms:.0f} ms",
+    ),
+    *(
+        (
+            "sockets",
+            f"the same, {count} cohorts in flight; servers, judge and clients share the cores",
+            f"`genrm serve` {{genrm_rate_{count}:.0f}} rollouts per second, NeMo Gym "
+            f"{{gym_rate_{count}:.0f}}",
+        )
+        for count in (64, 128, 256, 512)
+    ),
+    (
+        "sockets",
+        "the same: CPU time of the server per comparison",
+        "`genrm serve` {genrm_cpu_ms:.2f} ms, NeMo Gym {gym_cpu_ms:.2f} ms",
+    ),
+    (
+        "sockets",
+        "the same, 40 cohorts per second: from the first request of a cohort to its last reply",
+        "`genrm serve` median {genrm_median_ms:.0f} ms, p99 {genrm_p99_ms:.0f} ms; NeMo Gym median "
+        "{gym_median_ms:.0f} ms, p99 {gym_p99_ms:.0f} ms",
     ),
     (
         "collect",

@@ -315,13 +315,19 @@ def measure_collect(bench: Bench) -> Figures:
 
 
 def measure_serve(bench: Bench) -> Figures:
-    """`genrm serve`: CPU time a comparison against `genrm score`, and 2,000 cohorts that wait at
-    once.
-    """
-    figures: Figures = {}
-    for part in ("cpu", "asgi"):
-        command = [sys.executable, str(HERE / "serve_load.py"), part]
-        figures |= json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    """`genrm serve`: CPU time a comparison against `genrm score`."""
+    del bench
+    return _load_server("cpu")
+
+
+def measure_sockets(bench: Bench) -> Figures:
+    """`genrm serve` and NeMo Gym's own server through sockets, in turn."""
+    return medians([_load_server("sockets") for _ in range(bench.runs)])
+
+
+def _load_server(part: str) -> Figures:
+    command = [sys.executable, str(HERE / "serve_load.py"), part]
+    figures: Figures = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return figures
 
 

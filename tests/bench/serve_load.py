@@ -1,13 +1,16 @@
 """Measure `genrm serve` and print the figures as JSON: run by `run.py`, as `serve_load.py cpu` and
-`asgi`.
+`sockets`. The second needs an environment with nemo-gym, whose python NEMO_GYM_PYTHON names.
 """
 
 import asyncio
+import contextlib
+import itertools
 import json
 import os
-import re
 import resource
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,18 +23,21 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from genrm_process import Genrm
 from judge_server_fixture import JudgeServer
 from pyreqwest.client import ClientBuilder
+from pyreqwest.exceptions import ConnectError, ConnectTimeoutError
+from pyreqwest.response import Response
 from served import Served, judge_flags
 
-from genrm_cli.serve.app import build_app
-from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.service import RewardService
-from genrm_cli.settings import Settings, settings_from
-
 GROUPS = 300
-COHORTS = 2_000
 SIZE = 16
 AT_ONCE = 32
 COHORTS_PER_S = 40
+SMALL = 8  # rollouts of a cohort through sockets, as trainers sample
+IDLE_GROUPS = 30
+IN_FLIGHT = (64, 128, 256, 512)  # cohorts
+EXTRA_COHORTS = 128  # beyond those that are in flight at first
+RATED_COHORTS = 300
+GYM_PYTHON = os.environ.get("NEMO_GYM_PYTHON", ".venv-loaders/bin/python")
+_JSON = ("Content-Type", "application/json")
 _PROMPT = "Which is better?"
 _FILLER = "word " * 580
 
@@ -117,96 +123,128 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def post_here(app: Any, path: str, body: bytes) -> int:
-    """Make a request without a socket: what uvicorn would hand to the application; return its
-    status.
+def measure_sockets(folder: Path) -> dict[str, float]:
+    """Return what a trainer sees of `genrm serve` and of NeMo Gym's own server, through sockets and
+    in turn: cohorts of 8 in one judge's ring of 8 comparisons.
     """
-    statuses: list[int] = []
-    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+    judge_port, genrm_port, gym_port = (_free_port() for _ in range(3))
+    here = Path(__file__).parent
+    judge = [sys.executable, here / "instant_judge.py", judge_port]
+    gym = [GYM_PYTHON, here / "gym_server.py", gym_port, judge_port, SMALL]
+    flags = ("--strategy", "circular", "--cohort-size", SMALL, "--queue", 1_000_000)
+    genrm = [sys.executable, "-m", "genrm_cli", "serve", "--listen", f"127.0.0.1:{genrm_port}"]
+    genrm += [*judge_flags(f"http://127.0.0.1:{judge_port}/v1"), "--no-probe", *flags, "-q"]
+    with contextlib.ExitStack() as started:
 
-    async def receive() -> dict[str, Any]:
-        message = next(messages, None)
-        return message if message is not None else await asyncio.Future()
+        def start(command: list[Any]) -> int:
+            process = subprocess.Popen(list(map(str, command)), cwd=folder)
+            started.callback(process.wait)
+            started.callback(process.kill)
+            return process.pid
 
-    async def send(message: dict[str, Any]) -> None:
-        statuses.append(message.get("status", 0))
-
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": b"",
-    }
-    scope |= {"headers": [], "root_path": "", "scheme": "http", "http_version": "1.1"}
-    await app(scope, receive, send)
-    return statuses[0]
+        start(judge)
+        servers = {"genrm": (genrm_port, start(genrm)), "gym": (gym_port, start(gym))}
+        return asyncio.run(_load(servers))
 
 
-def measure_asgi(judge: JudgeServer, folder: Path) -> dict[str, float]:
-    """Return how soon members are answered of whom 30,000 wait in one process without sockets, and
-    its memory.
-    """
-    settings = settings_from(
-        base_url=(judge.base_url,),
-        model="judge",
-        profile="nemotron",
-        probe=False,
-        journal=f"{folder}/journal.sqlite",
-    )
-    delays_s = asyncio.run(_hold_here(settings))
-    quantiles = statistics.quantiles(delays_s, n=100)
-    status = Path("/proc/self/status").read_text()
-    peak = re.search(r"VmHWM:\s+(\d+)", status)
-    assert peak is not None
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
+    """Load servers, given with their ports and process ids, in turn."""
+    figures: dict[str, float] = {}
+    cpu_s = dict.fromkeys(servers, 0.0)
+    serial = itertools.count()
+    async with ClientBuilder().pool_idle_timeout(timedelta(hours=1)).build() as client:
+
+        async def send(url: str, body: bytes) -> Response:
+            while True:
+                try:
+                    return await client.post(url).body_bytes(body).header(*_JSON).build().send()
+                except (ConnectError, ConnectTimeoutError):  # as NeMo Gym's client does
+                    await asyncio.sleep(0.5)
+
+        async def send_cohort(port: int) -> float:
+            task = next(serial)
+            url = f"http://127.0.0.1:{port}/verify"
+            bodies = [json.dumps(row_of(task, place)).encode() for place in range(SMALL)]
+            begun_s = time.perf_counter()
+            for reply in await asyncio.gather(*(send(url, body) for body in bodies)):
+                assert isinstance((await reply.json())["reward"], float), await reply.text()
+            return time.perf_counter() - begun_s
+
+        async def send_many(port: int, cohorts: int, at_once: int) -> None:
+            numbers = iter(range(cohorts))
+
+            async def work() -> None:
+                for _ in numbers:
+                    await send_cohort(port)
+
+            await asyncio.gather(*(work() for _ in range(at_once)))
+
+        for port, _ in servers.values():
+            await send_many(port, 32, 8)  # once it listens, and warm from then on
+        for name, (port, _) in servers.items():
+            idle_s = [await send_cohort(port) for _ in range(IDLE_GROUPS)]
+            figures[f"{name}_idle_ms"] = 1e3 * statistics.median(idle_s)
+        for at_once in IN_FLIGHT:
+            for name, (port, pid) in servers.items():
+                cohorts = at_once + EXTRA_COHORTS
+                begun_s = time.perf_counter()
+                cpu_s[name] -= _cpu_s(pid)
+                await send_many(port, cohorts, at_once)
+                cpu_s[name] += _cpu_s(pid)
+                rate = SMALL * cohorts / (time.perf_counter() - begun_s)
+                figures[f"{name}_rate_{at_once}"] = rate
+        rollouts = SMALL * (sum(IN_FLIGHT) + len(IN_FLIGHT) * EXTRA_COHORTS)
+        figures |= {f"{name}_cpu_ms": 1e3 * spent_s / rollouts for name, spent_s in cpu_s.items()}
+        for name, (port, _) in servers.items():
+            tasks = []
+            for _ in range(RATED_COHORTS):
+                tasks.append(asyncio.ensure_future(send_cohort(port)))
+                await asyncio.sleep(1 / COHORTS_PER_S)
+            quantiles = statistics.quantiles(await asyncio.gather(*tasks), n=100)
+            figures[f"{name}_median_ms"] = 1e3 * quantiles[49]
+            figures[f"{name}_p99_ms"] = 1e3 * quantiles[98]
+    return figures
+
+
+def row_of(task: int, place: int) -> dict[str, Any]:
+    """Return a row as NeMo Gym's agent sends it."""
+    part = {"type": "output_text", "text": text_of(task, place), "annotations": []}
+    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
     return {
-        "median_ms": 1e3 * quantiles[49],
-        "p99_ms": 1e3 * quantiles[98],
-        "peak_mb": int(peak[1]) / 1e3,
+        "_ng_task_index": task,
+        "_ng_rollout_index": place,
+        "responses_create_params": {"input": [{"role": "user", "content": f"Question {task}?"}]},
+        "response": {
+            "id": f"r{place}",
+            "created_at": 0,
+            "model": "policy",
+            "object": "response",
+            "output": [message | {"content": [part]}],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+        },
     }
-
-
-async def _hold_here(settings: Settings) -> list[float]:
-    delays_s: list[float] = []
-    async with ServedScorer(settings, {}) as scorer:
-        app = build_app(RewardService(scorer, settings.serve), scorer, settings.serve)
-
-        def post(cohort: int, place: int) -> asyncio.Task[int]:
-            body = json.dumps(member_of(cohort, place)).encode()
-            return asyncio.ensure_future(
-                post_here(app, f"/v1/cohorts/w{cohort}/members/{place}", body)
-            )
-
-        async def complete(cohort: int) -> None:
-            started_s = time.perf_counter()
-            for each in [*waiting[cohort], post(cohort, SIZE - 1)]:
-                assert await each == 200
-                delays_s.append(time.perf_counter() - started_s)
-
-        waiting = []
-        for cohort in range(COHORTS):
-            waiting.append([post(cohort, place) for place in range(SIZE - 1)])
-            await asyncio.sleep(0)
-        while scorer.metrics.verdicts < COHORTS * (SIZE - 2):
-            await asyncio.sleep(0.5)
-        tasks = []
-        for cohort in range(COHORTS):
-            tasks.append(asyncio.ensure_future(complete(cohort)))
-            await asyncio.sleep(1 / COHORTS_PER_S)
-        await asyncio.gather(*tasks)
-    return delays_s
 
 
 def main() -> None:
     """Run one of the measurements."""
-    judge = JudgeServer()
-    judge.start()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            measure = {"cpu": measure_cpu, "asgi": measure_asgi}[sys.argv[1]]
-            print(json.dumps(measure(judge, Path(folder))))
-    finally:
-        judge.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        if sys.argv[1] == "sockets":
+            print(json.dumps(measure_sockets(Path(folder))))
+            return
+        judge = JudgeServer()
+        judge.start()
+        try:
+            print(json.dumps(measure_cpu(judge, Path(folder))))
+        finally:
+            judge.stop()
 
 
 if __name__ == "__main__":
