@@ -206,6 +206,7 @@ HOMES = {
     "nemo_rl": ("adapters.nemo_rl",),
     "openrlhf": ("adapters.openrlhf",),
     "prime_rl": ("adapters.prime_rl",),
+    "verifiers": ("adapters.verifiers",),
     "skyrl": ("adapters.skyrl",),
     "nemo_gym": ("adapters.nemo_gym", "adapters.nemo_gym_sessions"),
     "resources_servers": ("adapters.nemo_gym_sessions",),

@@ -124,14 +124,13 @@ class GenrmReward:
             for rows in groups
         )
         try:
-            replies = await asyncio.gather(*asked)
+            return {
+                place: row
+                for reply, where in zip(await asyncio.gather(*asked), places, strict=True)
+                for place, row in zip(where, self._rows_of(reply), strict=True)
+            }
         except Exception as error:  # noqa: BLE001  (raised by the caller, on every rank)
             return error
-        return {
-            place: row
-            for reply, where in zip(replies, places, strict=True)
-            for place, row in zip(where, self._rows_of(reply), strict=True)
-        }
 
     def _rows_of(self, reply: Json) -> Iterator[Json]:
         """Yield what is returned and logged of each completion of a group."""
@@ -139,6 +138,13 @@ class GenrmReward:
             number = response["reward"]
             with suppress(MissingRewardError):  # without a replacement, or the mean of nobody: None
                 number = self._client.number_in(response, reply["metrics"])
+            components = self._client.components_in(response, reply["metrics"])
+            if self._returns not in ("rewards", "advantages", *components):
+                known = ", ".join(components) or "none"
+                raise ValueError(
+                    f"returns is {self._returns!r}; expected rewards, advantages or a component of "
+                    f"the server: {known}"
+                )
             about = [
                 each
                 for each in reply["comparisons"]
@@ -147,7 +153,7 @@ class GenrmReward:
             yield {
                 "given": response["reward"],
                 "is_noise": reply["metrics"]["worth_training"] is False,
-                **self._client.components_in(response, reply["metrics"]),
+                **components,
                 "rewards": number,
                 "advantages": response.get("advantage"),
                 "rank": response.get("rank"),

@@ -17,7 +17,8 @@ def composed(judge_process, tmp_path_factory):
         "gates = { win_rate = 0.1 }\n"
     )
     (genrm.folder / "genrm.toml").write_text(settings)
-    with serving(genrm, *judge_flags(judge_process.base_url), "--retries", "0") as served:
+    flags = ("--config", "genrm.toml", "--retries", "0")
+    with serving(genrm, *judge_flags(judge_process.base_url), *flags) as served:
         yield served
 
 
@@ -160,6 +161,16 @@ def what_nemo_rl_reads(results):
     names = {name for own in components for name in own or ()}
     columns = {name: [(own or {}).get(name, 0.0) for own in components] for name in names}
     return [float(result["reward"]) for result in results], masked, columns
+
+
+def test_a_reply_names_components_and_their_means(composed):
+    """For trainers that keep rewards apart: each response has its own values."""
+    responses = [{"text": text} for text in texts(3, "named")]
+    reply = composed.post("/v1/groups", {"messages": "Why?", "responses": responses}).json()
+    means = reply["metrics"]["component_means"]
+    assert set(means) == {"genrm", "win_rate"}
+    wins = [each["components"]["win_rate"] for each in reply["responses"]]
+    assert means["win_rate"] == pytest.approx(sum(wins) / 3)
 
 
 @pytest.mark.slow

@@ -224,3 +224,11 @@ def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward
     clients = [RewardClient(on_failure=given) for given in ("mean", 2.5, "0")]
     assert [client.number_in(missing, metrics) for client in clients] == [2.0, 2.0, 0.0]
     assert clients[1].number_in(missing, {"reward_mean": None, "reward_min": None}) == 2.5
+
+
+def test_a_missing_component_is_the_mean_of_its_group():
+    """It changes nobody's advantage; one that nobody has is 0 for all."""
+    metrics = {"component_means": {"safety": 0.5, "style": None, "win_rate": 0.25}}
+    response = {"components": {"safety": None, "style": None, "win_rate": 1.0}}
+    found = RewardClient().components_in(response, metrics)
+    assert found == {"safety": 0.5, "style": 0.0, "win_rate": 1.0}

@@ -28,6 +28,7 @@ RUN_IN = [
     ("NeMo Gym", "console", "test_pasted.py"),
     ("NeMo RL", "python", "test_checked_adapters.py"),
     ("NeMo RL", "yaml", "test_checked_adapters.py"),
+    ("verifiers", "python", "test_verifiers_env.py"),
     ("prime-rl", "python", "test_checked_adapters.py"),
     ("SkyRL", "python", "test_checked_adapters.py"),
     ("Your own loop", "python", "test_trainers_page.py"),

@@ -137,6 +137,15 @@ def test_an_unscored_completion_is_none(served):
     )
 
 
+def test_a_component_that_the_server_lacks_is_named(served):
+    """The error says which components there are."""
+    from genrm_cli.adapters.trl import GenrmReward
+
+    trainer = Trainer(scale_rewards="group")
+    with pytest.raises(ValueError, match="a component of the server: none"):
+        trainer.ask(GenrmReward(returns="safety"), ["Why?"] * 2, texts(2, "trl-lacks"))
+
+
 def test_advantages_are_returned_on_request(served):
     """Their mean in a group is 0; rewards are on the scale of the judge."""
     from genrm_cli.adapters.trl import GenrmReward

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from served import texts
+from trainers_page import block
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,17 +22,12 @@ class Questions(vf.Taskset[vf.Task, vf.TasksetConfig]):
 
 __all__ = ["Questions"]
 """
-_ENVIRONMENT = """\
-from genrm_cli.adapters.verifiers import GenrmEnv
-
-__all__ = ["GenrmEnv"]
-"""
 
 
 @pytest.fixture
-def environment(tmp_path, monkeypatch):
+def environment(served, tmp_path, monkeypatch):
     """Load the environment by its name, as `vf-eval` and prime-rl do."""
-    (tmp_path / "genrm_env.py").write_text(_ENVIRONMENT)
+    (tmp_path / "genrm_env.py").write_text(block("verifiers", "python", served.url))
     (tmp_path / "some_questions.py").write_text(_TASKSET)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     from verifiers.v1.utils.loaders import environment_class, load_environment
