@@ -92,7 +92,6 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     stats = judge_server.stats(), other.stats()
     assert [one["distinct_answered"] for one in stats] == [12, 12]
     assert [one["repeat_answers"] for one in stats] == [0, 0]
-    assert genrm.metrics()["panel"]["pairs"][0]["comparisons"] == 12
 
 
 def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, start_judge):

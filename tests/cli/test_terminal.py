@@ -114,7 +114,7 @@ CASES = {
     "show": ("show", "in.jsonl"),
     "show --as-judge": ("show", "in.jsonl", "--as-judge"),
     "show --json": ("show", "in.jsonl", "--as-judge", "--json"),
-    "no such group": ("show", "in.jsonl", "--group", "x"),
+    "no such group": ("show", "in.jsonl", "--group", HOSTILE * 2),
     "compare": (
         "compare",
         "-p",
@@ -139,10 +139,9 @@ CASES = {
     "unknown option": ("score", f"--{HOSTILE}"),
     "unknown command": (HOSTILE,),
     "bad number": ("show", "in.jsonl", "--limit", HOSTILE),
-    "unknown profile": ("profiles", "show", HOSTILE),
+    "unknown profile": ("profiles", HOSTILE),
     "reply": (
         "profiles",
-        "test",
         "nemotron",
         "--reply",
         HOSTILE,
