@@ -81,8 +81,8 @@ def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server
 
 @pytest.mark.slow
 def test_a_killed_server_loses_no_served_group(genrm, call, judge_server):
-    """The next server completes its files, without a line that was cut off, and records no group
-    again that is repeated; the files have no metrics.
+    """The next server completes its files, without a line that was cut off; the files have no
+    metrics.
     """
     flags = [
         *judge_flags(judge_server.base_url),
