@@ -123,8 +123,8 @@ class PairShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference of two shares, -1 to 1, with its 95 % interval; None if one is unknown."""
+class Estimated:
+    """A figure with its 95 % interval; None if unknown."""
 
     value: float | None
     low: float | None
@@ -184,7 +184,7 @@ class JudgeQuality:
     accuracy_longer_chosen: PairShare
     accuracy_shorter_chosen: PairShare
     accuracy_equal_length: PairShare
-    length_bias: Difference
+    length_bias: Estimated
     failure_rate: float | None
     parse_failure_rate: float | None
     calls_per_judgement: float | None
@@ -299,7 +299,7 @@ def share_of_items(values: Iterable[tuple[str, float]]) -> PairShare:
     return PairShare(mean, *clustered_interval(mean, error, items, math.inf), pairs, items)
 
 
-def difference_of(one: PairShare, other: PairShare) -> Difference:
+def difference_of(one: PairShare, other: PairShare) -> Estimated:
     """Return the difference of two shares of different pairs.
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10, with the intervals of
@@ -314,11 +314,11 @@ def difference_of(one: PairShare, other: PairShare) -> Difference:
         or second_low is None
         or second_high is None
     ):
-        return Difference(None, None, None)
+        return Estimated(None, None, None)
     value = first - second
     below = math.hypot(first - first_low, second_high - second)
     above = math.hypot(first_high - first, second - second_low)
-    return Difference(value, value - below, value + above)
+    return Estimated(value, value - below, value + above)
 
 
 def pairs_to_tell(accuracy: PairShare) -> int | None:

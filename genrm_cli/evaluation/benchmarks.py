@@ -151,7 +151,7 @@ def _ties_of(lines: Sequence[_LabelledLine]) -> float | None:
 
 def _curve_of(lines: Sequence[_LabelledLine]) -> tuple[float, ...] | None:
     """Return the mean curve of lines with as many responses each; None if they differ."""
-    graded = [scores for line in lines if (scores := line.scores()) is not None]
+    graded = [scores for scores in map(_LabelledLine.scores, lines) if scores is not None]
     curves = [
         best_of_k_curve([*right, *wrong], [1.0] * len(right) + [0.0] * len(wrong))
         for right, wrong in graded

@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from genrm_cli.errors import UsageError
 from genrm_cli.evaluation.accuracy import (
-    Difference,
+    Estimated,
     JudgeQuality,
     PairRecord,
     PairShare,
@@ -69,7 +69,7 @@ class GridOption:
     orders: Literal[1, 2]
     accuracy: PairShare
     cost: float
-    behind: Difference | None
+    behind: Estimated | None
     is_coin: bool
     on_pareto_line: bool
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from statistics import fmean
 
-from genrm_cli.evaluation.accuracy import Difference, PairRecord
+from genrm_cli.evaluation.accuracy import Estimated, PairRecord
 from genrm_cli.metrics.running_stats import joint_z_95, sample_variance, student_95
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
@@ -23,7 +23,7 @@ def _lead_of(verdict: Verdict) -> float:
 
 def paired_difference(
     one: Mapping[str, float], other: Mapping[str, float], comparisons: int
-) -> Difference:
+) -> Estimated:
     """Return the mean over lines of one less the other, with an interval that all of so many
     comparisons hold together in 95 % of cases; None for fewer than two lines in common.
 
@@ -31,8 +31,8 @@ def paired_difference(
     """
     gaps = [value - other[item] for item, value in one.items() if item in other]
     if len(gaps) < 2:
-        return Difference(None, None, None)
+        return Estimated(None, None, None)
     mean = fmean(gaps)
     error = math.sqrt(sample_variance(gaps) / len(gaps))
     half = student_95(len(gaps) - 1, joint_z_95(comparisons)) * error
-    return Difference(mean, mean - half, mean + half)
+    return Estimated(mean, mean - half, mean + half)

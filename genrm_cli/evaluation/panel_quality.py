@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.evaluation.accuracy import PairRecord
+from genrm_cli.evaluation.accuracy import Estimated, PairRecord
 from genrm_cli.metrics.figures import rounded
 
 Floats = NDArray[np.float64]
@@ -14,15 +14,6 @@ _ROUNDS = 1_000  # draws of lines: ends of an interval are right to a tenth of i
 _SEED = 0  # one result for one input
 _LEAST_LINES = 20  # fewer have no interval
 _MOST_UNDEFINED = 0.05  # of the draws; with more, an interval would describe the others only
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimated:
-    """A figure with its 95 % interval, by bootstrap over lines; None if unknown."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +76,7 @@ def panel_quality(
         if len(known) >= (1 - _MOST_UNDEFINED) * _ROUNDS:
             low, high = np.quantile(known, [0.025, 0.975], axis=0)
     figures = [
-        Estimated(value=_number(a), low=_number(b), high=_number(c))
+        Estimated(_number(a), _number(b), _number(c))
         for a, b, c in zip(found, low, high, strict=True)
     ]
     return PanelQuality(

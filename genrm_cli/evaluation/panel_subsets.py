@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from statistics import fmean
 
-from genrm_cli.evaluation.accuracy import Difference, PairRecord, PairShare, share_of_items
+from genrm_cli.evaluation.accuracy import Estimated, PairRecord, PairShare, share_of_items
 from genrm_cli.evaluation.paired import leads_of, paired_difference
 from genrm_cli.evaluation.panel_quality import panel_quality
 from genrm_cli.metrics.figures import rounded
@@ -36,7 +36,7 @@ class PanelSubset:
     accuracy: PairShare
     effective_judges: float | None
     tokens: float
-    behind: Difference | None
+    behind: Estimated | None
 
 
 def panel_subsets(

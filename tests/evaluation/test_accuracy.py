@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judged_pairs import judged_pair
 
 from genrm_cli.evaluation.accuracy import (
-    Difference,
+    Estimated,
     PairShare,
     Preference,
     evaluate,
@@ -73,7 +73,7 @@ def test_nothing_gives_null():
     """Without a pair every rate is null and every count 0."""
     figures = evaluate([])
     for field in fields(figures):
-        nothing = (0, None, {}, PairShare(None, None, None, 0, 0), Difference(None, None, None))
+        nothing = (0, None, {}, PairShare(None, None, None, 0, 0), Estimated(None, None, None))
         assert getattr(figures, field.name) in nothing, field.name
 
 
@@ -148,7 +148,7 @@ def test_length_bias_is_the_difference_that_length_makes():
     assert (figures.accuracy_equal_length.value, figures.accuracy_equal_length.pairs) == (0.0, 1)
     assert figures.length_bias.value == 0.5
     assert -1 < figures.length_bias.low < 0 < figures.length_bias.high < 1
-    assert evaluate(longer).length_bias == Difference(None, None, None)
+    assert evaluate(longer).length_bias == Estimated(None, None, None)
 
 
 def test_pairs_of_one_line_are_one_observation():

@@ -141,6 +141,8 @@ def test_cells_share_their_calls_and_go_on(genrm, call, judge_server):
     (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
     flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
     flags = (*flags, "--profile", "nemotron", "--no-probe", "--grid", "grid.toml")
+    plans = json.loads(call(*flags, "-o", "out.json", "--dry-run", "--json").ended(0).out)
+    assert list(plans) == ["repeats 1", "repeats 2"]
     done = call(*flags, "-o", "out.json").ended(0)
     found = json.loads((genrm.folder / "out.json").read_bytes())
     assert [(cell["calls"], cell["journal_hits"]) for cell in found["cells"]] == [(8, 0), (8, 8)]

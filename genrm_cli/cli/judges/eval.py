@@ -19,12 +19,12 @@ from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError, counted
 
 if TYPE_CHECKING:
-    from genrm_cli.evaluation.accuracy import Difference, JudgeQuality, PairShare
+    from genrm_cli.evaluation.accuracy import Estimated, JudgeQuality, PairShare
     from genrm_cli.evaluation.agreement import RaterAgreement
     from genrm_cli.evaluation.benchmarks import BenchmarkScores
     from genrm_cli.evaluation.evaluate import EvalResult
     from genrm_cli.evaluation.grid import GridResult
-    from genrm_cli.evaluation.panel_quality import Estimated, PanelQuality
+    from genrm_cli.evaluation.panel_quality import PanelQuality
     from genrm_cli.evaluation.panel_subsets import PanelSubset
     from genrm_cli.evaluation.people import PeopleQuality
     from genrm_cli.metrics.prediction_powered import LabelledMean
@@ -119,6 +119,8 @@ def eval_(
     if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
     own = without_components(settings)
+    if grid is not None:
+        return _compare(pairs, output, grid, own, invocation)
     if settings.output.dry_run:
         plan = plan_evaluation(pairs, output, new_run(own, invocation.api_keys))
         if settings.output.json_output:
@@ -126,8 +128,6 @@ def eval_(
         else:
             print_parts(*plan_lines(plan))
         return 0
-    if grid is not None:
-        return _compare(pairs, output, grid, own, invocation)
     with watched(settings) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
         result = run_to_end(evaluate_judge(pairs, output, run, sentinels, labels, to_label))
@@ -162,7 +162,7 @@ def _compare(
     pairs: str, output: str | None, grid: str, own: "Settings", invocation: Invocation
 ) -> int:
     """Ask the cells of a grid one after another, and print how they compare."""
-    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.evaluation.evaluate import evaluate_judge, plan_evaluation, refuse_partial
     from genrm_cli.evaluation.grid import compare_cells, parse_grid, write_grid
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
@@ -170,6 +170,17 @@ def _compare(
 
     settings = invocation.settings
     cells = parse_grid(read_toml(Path(grid)), grid, own)
+    if settings.output.dry_run:
+        plans = {
+            cell.name: plan_evaluation(pairs, output, new_run(cell.settings, invocation.api_keys))
+            for cell in cells
+        }
+        if settings.output.json_output:
+            print_json({name: plan.as_dict() for name, plan in plans.items()})
+        else:
+            for name, plan in plans.items():
+                print_parts(f"{name}:", *plan_lines(plan))
+        return 0
     found = []
     for cell in cells:
         with watched(settings) as (progress, events):
@@ -379,13 +390,13 @@ def _subsets_table(subsets: "Sequence[PanelSubset]") -> Table:
     return table
 
 
-def _difference_cells(found: "Difference | None") -> tuple[str, str]:
+def _difference_cells(found: "Estimated | None") -> tuple[str, str]:
     if found is None or found.low is None or found.high is None:
         return "-", "-"
     return number_text(found.value, "+.3f"), f"{found.low:+.3f} to {found.high:+.3f}"
 
 
-def _estimate_text(found: "Estimated | Difference", form: str) -> str:
+def _estimate_text(found: "Estimated", form: str) -> str:
     if found.low is None or found.high is None:
         return number_text(found.value, form)
     return f"{number_text(found.value, form)} ({found.low:{form}} to {found.high:{form}})"
