@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,7 +63,12 @@ class LocalFile(Location):
 
     def mode(self) -> int:
         """Return the mode of a file, with read and write access for its owner."""
-        return ANY_MODE if is_stream(self.uri) else output_mode(self._status())
+        if not is_stream(self.uri):
+            return output_mode(self._status())
+        try:
+            return output_mode(os.fstat(sys.stdin.fileno()))
+        except (OSError, ValueError):  # a stream without a file descriptor
+            return ANY_MODE
 
     def iter_found(self) -> Iterator[Found]:
         """Yield files; memory holds their names."""
