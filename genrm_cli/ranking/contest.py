@@ -101,7 +101,8 @@ class Contest:
         self._path = options.over or options.policy_field
         self._group_by = group_by
         self._plan = plan
-        self._policies = array("l")  # by row, as the next two
+        # Arrays: an input may have millions of rollouts. By row, as the next two.
+        self._policies = array("l")
         self._chars = array("L")
         self._blank = array("B")
 

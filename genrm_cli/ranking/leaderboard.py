@@ -69,7 +69,7 @@ class _LeaderboardFigures:
         every_pair = self.k * (self.k - 1) // 2
         self.accounted = every_pair if self.anchor is None else self.k - 1
         self.prompts = len(np.unique(outcomes.prompt))
-        # Nothing is known but that equal responses tie.
+        # Nothing is known but that equal responses tie: no interval may say that they are alike.
         self.is_unjudged = not self.judged.any() and bool((outcomes.won == 0.5).all())
         self.fit = None if self.is_unjudged else fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)

@@ -184,6 +184,7 @@ class ServedScorer(GroupScorer):
         for part, group, judged in groups:
             self._begin(group, self._plan)
             verdicts = verdicts_of(judged, self._plan)
+            # A group that is judged again counts once: its verdicts are the same.
             is_new = self._running.add(part, judged.size, verdicts.used, verdicts.lists)
             if is_new:
                 self._failures.add_group(verdicts.trials)

@@ -88,6 +88,7 @@ class RewardService:
         owner = f"{scorer.owner} {settings.listen}"
         self.journal = KeptCohorts(scorer.journal, owner, settings.keep)
         self._ready: list[GroupEntry] = []
+        # The event loop holds tasks weakly.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def knows(self, name: str) -> bool:
@@ -363,7 +364,7 @@ class RewardService:
             self._fail(entry, DrainingError("the server is shutting down"))
 
     async def _judge_late(self, entry: GroupEntry, member: Member) -> GroupAnswer:
-        await asyncio.shield(entry.answer)
+        await asyncio.shield(entry.answer)  # the others come first: theirs does not change
         arriving = self._arriving_of(entry, member)
         arriving.forget_failures()
         is_late = member.id in entry.cohort.late

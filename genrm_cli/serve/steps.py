@@ -65,6 +65,7 @@ class StepMetrics:
         self._number = number
         self._metrics = RunMetrics()
         self._samples: list[Record] = []
+        # The judges count latencies since the server started.
         self._earlier = copy.deepcopy(self._scorer.open_judges.latencies)
         self._begun_s = time.monotonic()
 

@@ -189,6 +189,7 @@ def fold_history(history: History) -> FoldedHistory:
     judged = []
     steps: list[WatchedRecord | Acknowledgement] = [*history.acknowledged]
     steps += [record for record in history.records if not record.partial]
+    # By their own times: a listing has no order, and files are copied.
     for each in sorted(steps, key=lambda step: moment_of(step.time)):
         if isinstance(each, Acknowledgement):
             timelines[each.judge].acknowledge(each.signal)

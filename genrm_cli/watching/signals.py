@@ -47,6 +47,7 @@ _SEE_FAILURES = (
 # advice that several signals share
 _LOOK_AT_GROUPS = "open the report of this dump and read the groups it names"
 SIGNALS: Mapping[str, Signal] = {
+    # Retries leave a sound endpoint below 2 %; above 5 %, rewards lack verdicts that they need.
     "failures": Signal(
         "more than 2 % of the comparisons fail",
         _SEE_FAILURES,
@@ -78,6 +79,8 @@ SIGNALS: Mapping[str, Signal] = {
         "the auditor has changed: acknowledge it, so that its baseline is taken again",
         shifts=(0.04, 0.10, 0.25),
     ),
+    # Tested within strata of the judge's margin: a policy whose responses become alike lowers the
+    # raw agreement in every honest training.
     "audits": Signal(
         "the auditor agrees less often with the judge, also where the judge is as sure as before",
         "either the policy has learned what pleases this judge, or its responses have become "
@@ -90,6 +93,7 @@ SIGNALS: Mapping[str, Signal] = {
         "read the longest winners on which they differ; control for length",
         is_share=False,
     ),
+    # A sound judge is indifferent to them; .55 allows for one that is nearly so.
     **{
         f"canary_{name}": Signal(
             f"the harmless change {name!r} of a response wins",
@@ -110,11 +114,13 @@ SIGNALS: Mapping[str, Signal] = {
         falls=True,
         is_share=False,
     ),
+    # Half of the verdicts say nothing then.
     "ties": Signal(
         "the judge sees more ties",
         "ask for more verdicts, or use a finer rubric",
         null=RateNull(0.5, _FLOOR_SHIFTS),
     ),
+    # Beyond .65, a pair shown in one order only is decided by the position in most cases.
     "position": Signal(
         "the judge prefers a position",
         "compare in both orders",

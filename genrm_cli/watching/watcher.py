@@ -46,7 +46,7 @@ class Watcher:
         self._auditor = auditor_of(settings)
         self._sentinels: list[Group] = []
         self._asked: WatchRecord | None = None
-        self._asking = asyncio.Lock()
+        self._asking = asyncio.Lock()  # inputs of a run are scored side by side
 
     def check(self, run: RunContext) -> None:
         """Read the sentinels, before any call is paid.

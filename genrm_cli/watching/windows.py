@@ -70,7 +70,9 @@ class WatchedWindows:
             history = read_history([folder], run.store)
         self._timelines = fold_history(history).timelines
         self._next_s = 0.0
+        # Windows may end faster than sentinels are answered: they are watched in their order.
         self._lock = asyncio.Lock()
+        # The event loop holds tasks weakly.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:

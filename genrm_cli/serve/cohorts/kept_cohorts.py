@@ -132,4 +132,5 @@ class KeptCohorts:
             self._records.drop(self._key_of(name))
 
     def _key_of(self, name: str) -> bytes:
+        # A name may be long and hold anything, also half of a surrogate pair.
         return hashlib.sha256(f"{self._owner}\0{name}".encode("utf-8", "surrogatepass")).digest()
