@@ -1,7 +1,9 @@
-"""Keep length out of preference pairs, and prompts on one side of a split."""
+"""Keep length out of preference pairs, rows of one prompt apart, and prompts on one side of a
+split.
+"""
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from random import Random
 
@@ -42,6 +44,20 @@ def balanced_ties(ties: Sequence[bool], seed: int) -> list[bool]:
     most = (len(ties) - len(tied)) // 2
     dropped = set(Random(f"ties {seed}").sample(tied, max(0, len(tied) - most)))
     return [couple not in dropped for couple in range(len(ties))]
+
+
+def spread_order(keys: Sequence[int]) -> list[int]:
+    """Return an order of rows in which those of one key, such as a prompt, are spread evenly.
+
+    The nth of a key's rows stands at (n - 1/2) / rows of the whole; equal places keep their order.
+    """
+    rows = Counter(keys)
+    seen: Counter[int] = Counter()
+    places = []
+    for key in keys:
+        seen[key] += 1
+        places.append((2 * seen[key] - 1) / rows[key])
+    return sorted(range(len(keys)), key=places.__getitem__)
 
 
 def validation_prompts(prompts: Iterable[int], share: float, seed: int) -> set[int]:

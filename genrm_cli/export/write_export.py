@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
-from genrm_cli.export.balance import validation_prompts
+from genrm_cli.export.balance import spread_order, validation_prompts
 from genrm_cli.export.candidates import Drop, message_of
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
@@ -158,7 +158,10 @@ def _write_rows(
     validation = validation_prompts(
         [rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed
     )
-    for number in np.flatnonzero(kept).tolist():
+    order = spread_order(rows.leaders) if unit == "label" else range(len(rows))
+    for number in order:
+        if not kept[number]:
+            continue
         name = VALIDATION if rows.leaders[number] in validation else TRAIN
         maker.counts.rows[name] += 1
         line = rows.line(number)

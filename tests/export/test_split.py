@@ -1,6 +1,22 @@
-"""The split of prompts."""
+"""The order of labelled rows, and the split of prompts."""
 
-from genrm_cli.export.balance import validation_prompts
+from collections import Counter
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.export.balance import spread_order, validation_prompts
+
+
+@given(st.lists(st.integers(0, 12), max_size=80))
+def test_rows_of_one_prompt_are_spread(keys):
+    """The order is a permutation, and keys of equally many rows are never neighbours."""
+    order = spread_order(keys)
+    assert sorted(order) == list(range(len(keys)))
+    ordered = [keys[row] for row in order]
+    if len(set(Counter(keys).values())) == 1 and len(set(keys)) > 1:
+        assert not any(one == other for one, other in pairwise(ordered))
 
 
 def test_the_split_has_the_share_that_was_asked_for():

@@ -4,7 +4,6 @@ import asyncio
 import json
 from dataclasses import replace
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -356,28 +355,3 @@ def test_no_two_episodes_share_a_call_of_the_policy():
     branches = [EpisodeSlot(0, secret, v, 0, n, branch_at=3) for v in range(2) for n in range(3)]
     assert len({slot.repeat_at(1) for slot in branches}) == 2
     assert len({slot.repeat_at(2) for slot in branches}) == 6
-
-
-@pytest.mark.parametrize(
-    ("scenario", "kind"),
-    [
-        ("postpartum_low_014", "good"),
-        ("workplace_bullying_015", "bad"),
-    ],
-)
-def test_the_transcripts_of_the_guide_are_what_its_commands_play(tmp_path, scenario, kind):
-    """Each turn of the guide's two sessions is one of the session that is played now, in its
-    order.
-    """
-    chosen = [each for each in sample_set().scenarios if each.scenario_id == scenario]
-    options = options_for(tmp_path, scripted_policy=kind, episodes=1)
-    asyncio.run(
-        collect(
-            ENVIRONMENT, replace(sample_set(), scenarios=chosen), options, new_run(settings_from())
-        )
-    )
-    (record,) = read(tmp_path)
-    turns = [f"{turn['role']}: {turn['content']}" for turn in record["messages"][1:]]
-    assert "\n".join(turns) in files("genrm_cli.guide").joinpath("episodes.md").read_text(
-        encoding="utf-8"
-    )

@@ -54,6 +54,10 @@ args = CPOConfig(loss_type="simpo", cpo_alpha=0.0, ...)
 trainer = CPOTrainer(model=model, args=args, train_dataset=dataset, processing_class=tokenizer)
 # pairs are cut to 512 tokens unless CPOConfig(max_length=...) says more"""
 _REWARD_NOTE = "margin is used unchanged: drop the column to train without margins, or scale it"
+_KTO_NOTE = (
+    'rows of one prompt are far apart: KTOConfig(train_sampling_strategy="sequential") keeps that '
+    "order"
+)
 _SFT_NOTE = (
     "completions with several turns: SFTConfig(assistant_only_loss=True) excludes the turns of "
     "others from the loss"
@@ -78,13 +82,14 @@ FORMATS = (
         explicit_pair,
         _usage("Reward", _REWARD_NOTE),
     ),
-    # Its KL estimate uses neighbours in a batch: the random sampler keeps rows of one prompt apart.
+    # Its KL estimate uses neighbours in a batch, so rows of one prompt are spread over the file,
+    # and the sampler must keep their order.
     in_messages(
         "trl-kto",
         "labelled responses for TRL's KTOTrainer",
         "label",
         _completion,
-        _usage("KTO"),
+        _usage("KTO", _KTO_NOTE),
     ),
     in_messages(
         "trl-sft",
