@@ -122,7 +122,7 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
     assert advice["mode"].startswith(
         "pairwise, as in the trial; lists in two orders: 64 comparisons"
     )
-    assert re.fullmatch(r"--ring-k [0-9.]+", advice["rings"])
+    assert re.fullmatch(r"--ring-k [0-9.]+; [0-9.]+ to be sure", advice["rings"])
     assert re.match(r"0\.80 or more expected; 0\.\d\d \(.* in the trial", advice["reliability"])
     assert "cost about" in advice["cost"]
     assert "the trial recommends for the whole run:\n  mode " in finished.err

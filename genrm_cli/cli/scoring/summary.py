@@ -83,7 +83,7 @@ def _iter_lines(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
         )
         yield "made of", f"{parts}; judgements are advisory"
     if metrics.length_effect.mean is not None:
-        interval = _interval_text(metrics.length_effect_interval, "{:+.2f}")
+        interval = interval_text(metrics.length_effect_interval, "{:+.2f}")
         yield (
             "length",
             f"correlates with the reward by {metrics.length_effect.mean:+.2f}{interval} within "
@@ -160,7 +160,7 @@ def _reliability_text(metrics: "RunTotals") -> str:
         parts.append(f"unknown: {why}")
     else:
         word = reliability_word(metrics.reliability_interval)
-        interval = _interval_text(metrics.reliability_interval, "{:.2f}")
+        interval = interval_text(metrics.reliability_interval, "{:.2f}")
         parts.append(f"{mean:.2f}{interval}, {_RELIABILITY_MEANS[word]}")
         if word in ("low", "fair"):
             is_panel = metrics.panel is not None
@@ -175,7 +175,8 @@ def _reliability_text(metrics: "RunTotals") -> str:
     return "; ".join(parts)
 
 
-def _interval_text(interval: tuple[float, ...] | None, shape: str) -> str:
+def interval_text(interval: tuple[float, ...] | None, shape: str) -> str:
+    """Return an interval in brackets, after a space; empty without one."""
     return "" if interval is None else f" ({' to '.join(map(shape.format, interval))})"
 
 

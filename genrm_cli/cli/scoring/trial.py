@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import render_flag
+from genrm_cli.cli.console import number_text, render_flag
+from genrm_cli.cli.scoring.summary import interval_text
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError
-from genrm_cli.metrics.group_measures import RELIABLE_FROM
+from genrm_cli.metrics.group_measures import RELIABLE_FROM, reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.declare import setting
@@ -55,24 +56,24 @@ def recommend(
     name = "repeats" if settings.judge.judging == "listwise" else "ring_k"
     advice = {"mode": f"{settings.judge.judging}, as in the trial"}
     count = None if needed is None else needed.expected
+    interval = trial.reliability_interval
+    found = f"{number_text(mean, '.2f')}{interval_text(interval, '{:.2f}')} in the trial"
     if mean is None:
         sizes = map(int, trial.group_sizes)
         why = unmeasured_text(sizes, trial.strategy, trial.repeats, _flag_of)
         advice["reliability"] = f"unknown: {why}"
-    elif count is None:
+    elif interval is None or reliability_word(interval) == "unknown":
+        advice["reliability"] = f"unknown: {found} says little"
+    elif needed is None or count is None:
         is_panel = trial.panel is not None
-        advice["reliability"] = f"{mean:.2f} in the trial: " + remedy_text(
-            needed, mean, _flag_of, is_panel=is_panel
-        )
+        remedy = remedy_text(needed, mean, _flag_of, is_panel=is_panel)
+        advice["reliability"] = f"{found}: {remedy}"
     else:
         count = max(1.0, count)
         settings = changed(settings, **{name: int(count) if name == "repeats" else count})
-        advice[name.replace("_k", "s")] = f"{_flag_of(name)} {count:g}"
-        low, high = trial.reliability_interval or (mean, mean)
-        advice["reliability"] = (
-            f"{RELIABLE_FROM:.2f} or more expected; {mean:.2f} ({low:.2f} to {high:.2f}) in the "
-            "trial"
-        )
+        sure = "" if needed.at_worst is None else f"; {max(1.0, needed.at_worst):g} to be sure"
+        advice[name.replace("_k", "s")] = f"{_flag_of(name)} {count:g}{sure}"
+        advice["reliability"] = f"{RELIABLE_FROM:.2f} or more expected; {found}"
     advice["cost"] = _cost_text(uri, settings, keys)
     if settings.judge.judging == "pairwise":
         lists = changed(settings, judging="listwise", repeats=_REPEATED, ring_k=1.0)
