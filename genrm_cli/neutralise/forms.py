@@ -24,14 +24,16 @@ FRAME = (r"\[===", r"===\]")
 
 # Names of tokens as their tokenizers register them; anything between `<|` and `|>` is one.
 _ANGLED = (
-    r"/?(?:s|think|role|tool_call|tool_response|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|(?:start|end|begin|beginning)_of_\w+|"
-    r"(?:BOS|EOS|PAD|UNK)_TOKEN|"
-    r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|seed:\w+|longcat_\w+|"
+    r"/?(?:s|think|role|tool_call|tool_response|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|"
+    r"(?:start|end|begin|beginning)_of_\w+|(?:BOS|EOS|PAD|UNK)_TOKEN|"
+    r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|"
+    r"seed:\w+|longcat_\w+|"
     r"fim_(?:prefix|middle|suffix|pad)|file_sep|reponame|jupyter_\w+|TOKENS_UNUSED_\d+|"
     r"\w+_soft_token|\[(?:begin|end) of \w+\])"
 )
 _SQUARE = (
-    r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|IMG|PREFIX|MIDDLE|SUFFIX|"
+    r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|IMG|"
+    r"PREFIX|MIDDLE|SUFFIX|"
     r"[gs]?MASK|CALL_ID|MODEL_SETTINGS|BEGIN_AUDIO|CLS|SEP|PAD|UNK|BOS|EOS)"
 )
 TOKENS = (
@@ -47,7 +49,7 @@ TOKENS = (
 _WEDGES = "¦‖‡"
 # White space to `re`, with which the parsers of JSON read replies, but not to RE2.
 _ASCII_BLANKS = "\v\x1c\x1d\x1e\x1f"
-_MOST_NESTED = 2  # spellings inside spellings: an entity in a URL
+_MOST_NESTED = 3  # spellings inside spellings: an entity in a URL, `&amp;amp;#91;`
 _BLANKS = f"{_ASCII_BLANKS}\x85\u1680\u2028\u2029"
 _INVISIBLE = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"

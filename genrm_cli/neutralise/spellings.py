@@ -4,7 +4,6 @@ The text is an array of code points. Each step finds the spellings of one kind w
 operations, so that a text that consists of them takes no longer than others: about 40 ms for each
 megabyte, where a regular expression and a call for each took a second."""
 
-import html
 from functools import cache
 from html.entities import html5
 from typing import NamedTuple
@@ -17,10 +16,11 @@ Indices = NDArray[np.int64]
 Changes = tuple[Indices, Indices]
 """Where each part of another length ends in a decoded text, and in the text before."""
 
-_AMPERSAND, _PERCENT, _BACKSLASH, _SEMICOLON, _HASH = map(ord, "&%\\;#")
+_AMPERSAND, _PERCENT, _BACKSLASH, _HASH = map(ord, "&%\\#")
 _PAD = 16  # zeros behind the text, so that a spelling cut off at its end ends there
 _NOTHING = -1  # the value of a spelling that stands for no character
 _END = 0x110000  # of Unicode
+_NAME_BASE = 64  # of the 62 letters and digits: ten of them fit into 60 bits
 _LONGEST_NAME = 10  # of an entity that stands for an ASCII sign: `VerticalLine` has look-alikes
 
 
@@ -74,15 +74,11 @@ def _find_escapes(padded: Codes, places: Indices) -> _Spellings:
     for letter, count in (("x", 2), ("u", 4), ("U", 8)):
         of = places[letters == ord(letter)]
         digits = _digits(padded, of + 2, count)
-        of_hex = (digits >= 0).all(axis=1)
-        parts.append((of[of_hex], of[of_hex] + 2 + count, _number(digits[of_hex], 16)))
+        of_hex = (digits >= 0).all(axis=0)
+        parts.append((of[of_hex], of[of_hex] + 2 + count, _number(digits[:, of_hex])))
     of = places[(letters == ord("u")) & (padded[places + 2] == ord("{"))]
-    digits = _digits(padded, of + 3, 6)
-    counts = _leading(digits >= 0)
-    ends = of + 3 + counts
-    closed = (counts > 0) & (padded[ends] == ord("}"))
-    values = _number(digits[closed], 16, counts[closed])
-    parts.append((of[closed], ends[closed] + 1, values))
+    braced = _words(padded, of + 3, _hexadecimal(), 16, "}")
+    parts.append((of[braced.begins], braced.ends, braced.values))
     last, ends, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     # The run of backslashes begins behind the last place that has none.
     is_mark = padded == _BACKSLASH
@@ -95,9 +91,9 @@ def _find_bytes(padded: Codes, places: Indices) -> _Spellings:
     nothing.
     """
     digits = _digits(padded, places + 1, 2)
-    is_byte = (digits >= 0).all(axis=1)
+    is_byte = (digits >= 0).all(axis=0)
     begins = places[is_byte]
-    given = np.concatenate([_number(digits[is_byte], 16), np.zeros(3, dtype=np.int64)])
+    given = np.concatenate([_number(digits[:, is_byte]), np.zeros(3, dtype=np.int64)])
     follows = np.concatenate([np.diff(begins) == 3, np.zeros(3, dtype=np.bool_)])
     values = np.where(given < 0x80, given, _NOTHING)[:-3]
     for size, low, high in ((2, 0xC2, 0xE0), (3, 0xE0, 0xF0), (4, 0xF0, 0xF5)):
@@ -114,45 +110,39 @@ def _find_bytes(padded: Codes, places: Indices) -> _Spellings:
 
 
 def _find_entities(padded: Codes, places: Indices) -> _Spellings:
-    """Find `&lsqb;`, `&#91;` and `&#x5b;`, also with `amp;` behind the first sign, repeatedly."""
-    bodies = _behind_amps(padded, places)
-    is_number = padded[bodies] == _HASH
-    is_hex = is_number & (padded[bodies + 1] | 0x20 == ord("x"))
-    # `&amp;` by itself is an ampersand.
-    is_amp = bodies > places + 1
-    parts = [_Spellings(places[is_amp], bodies[is_amp], np.full(is_amp.sum(), _AMPERSAND))]
-    for of, mark, base in ((is_number & ~is_hex, 1, 10), (is_hex, 2, 16)):
+    """Find `&lsqb;`, `&#91;` and `&#x5b;`."""
+    is_number = padded[places + 1] == _HASH
+    is_hex = is_number & (padded[places + 2] | 0x20 == ord("x"))
+    parts = []
+    for of, base in ((places[is_number & ~is_hex], 10), (places[is_hex], 16)):
+        begins = of + (2 if base == 10 else 3)
         table = np.where(_hexadecimal() < base, _hexadecimal(), -1)
-        words = _words(padded, bodies[of] + mark, table, base)
-        small = np.minimum(words.values, 0xFF)
-        values = np.where(words.values < 0x100, _latin()[small], words.values)
-        values = np.where(values < _END, values, 0xFFFD)
-        parts.append(_Spellings(places[of][words.begins], words.ends, values))
+        words = _words(padded, begins, table, base, ";")
+        values = np.where(words.values < _END, words.values, _NOTHING)
+        parts.append((of[words.begins], words.ends, values))
     names, known = _names()
-    of = ~is_number
-    words = _words(padded, bodies[of], _alphanumeric(), 64)
+    of = places[~is_number]
+    words = _words(padded, of + 1, _alphanumeric(), _NAME_BASE, ";")
     index = np.minimum(np.searchsorted(names, words.values), len(names) - 1)
     is_known = names[index] == words.values
-    begins = places[of][words.begins[is_known]]
-    parts.append(_Spellings(begins, words.ends[is_known], known[index[is_known]]))
-    begins, ends, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if not is_amp.any():
-        return _Spellings(begins, ends, values)
-    # Of an ampersand by itself and an entity behind it, the entity counts: it comes later.
-    _, last = np.unique(begins[::-1], return_index=True)
-    chosen = len(begins) - 1 - last
-    return _Spellings(begins[chosen], ends[chosen], values[chosen])
+    parts.append((of[words.begins[is_known]], words.ends[is_known], known[index[is_known]]))
+    return _Spellings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _words(padded: Codes, begins: Indices, table: NDArray[np.int8], base: int) -> _Spellings:
-    """Read words of up to ten signs with a semicolon behind them, as numbers to a base.
+def _words(
+    padded: Codes, begins: Indices, table: NDArray[np.int8], base: int, end: str
+) -> _Spellings:
+    """Read words of up to ten signs with a certain sign behind them, as numbers to a base.
 
     Args:
+        padded: the text.
         begins: where words may begin.
         table: the digit that each ASCII sign is, -1 for none.
+        base: of the numbers.
+        end: the sign behind a word.
 
     Returns:
-        For each word the number of its beginning, the place behind it, and its value.
+        For each word the number of its beginning, the place behind its end, and its value.
     """
     parts = []
     of = np.arange(len(begins))
@@ -162,52 +152,25 @@ def _words(padded: Codes, begins: Indices, table: NDArray[np.int8], base: int) -
         is_word = digits >= 0
         of = of[is_word]
         values = values[is_word] * base + digits[is_word]
-        is_end = padded[begins[of] + length] == _SEMICOLON
+        is_end = padded[begins[of] + length] == ord(end)
         parts.append((of[is_end], begins[of[is_end]] + length + 1, values[is_end]))
         of = of[~is_end]
         values = values[~is_end]
     return _Spellings(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _behind_amps(padded: Codes, places: Indices) -> Indices:
-    """Return the places behind ampersands and all `amp;` that follow them."""
-    amps = np.flatnonzero(
-        (padded[:-3] == ord("a"))
-        & (padded[1:-2] == ord("m"))
-        & (padded[2:-1] == ord("p"))
-        & (padded[3:] == _SEMICOLON)
-    )
-    if not len(amps):
-        return places + 1
-    is_first = np.concatenate([[True], np.diff(amps) != 4])
-    is_last = np.concatenate([is_first[1:], [True]])
-    firsts = amps[is_first]
-    index = np.minimum(np.searchsorted(firsts, places + 1), len(firsts) - 1)
-    return np.where(firsts[index] == places + 1, amps[is_last][index] + 4, places + 1)
-
-
 def _digits(padded: Codes, begins: Indices, count: int) -> NDArray[np.int8]:
-    """Return [len(begins), count] the values of hexadecimal digits, -1 for other signs."""
+    """Return [count, len(begins)] the values of hexadecimal digits, -1 for other signs."""
     table = _hexadecimal()
-    columns = [
-        table[np.minimum(padded[np.minimum(begins + place, len(padded) - 1)], 0x7F)]
-        for place in range(count)
-    ]
-    return np.stack(columns, axis=1)
+    places = (np.minimum(begins + place, len(padded) - 1) for place in range(count))
+    return np.stack([table[np.minimum(padded[column], 0x7F)] for column in places])
 
 
-def _leading(flags: NDArray[np.bool_]) -> Indices:
-    """Return how many flags are set before the first that is not, by row."""
-    counts: Indices = np.logical_and.accumulate(flags, axis=1).sum(axis=1)
-    return counts
-
-
-def _number(digits: NDArray[np.int8], base: int, counts: Indices | None = None) -> Indices:
-    """Return the numbers that rows of digits, or the first of them, stand for."""
-    numbers = np.zeros(len(digits), dtype=np.int64)
-    for place in range(digits.shape[1]):
-        more = numbers * base + digits[:, place]
-        numbers = more if counts is None else np.where(place < counts, more, numbers)
+def _number(digits: NDArray[np.int8]) -> Indices:
+    """Return the numbers that columns of hexadecimal digits stand for."""
+    numbers = np.zeros(digits.shape[1], dtype=np.int64)
+    for row in digits:
+        numbers = numbers * 16 + row
     return numbers
 
 
@@ -229,14 +192,6 @@ def _alphanumeric() -> NDArray[np.int8]:
 
 
 @cache
-def _latin() -> Indices:
-    """Return what the references to the first 256 numbers stand for in HTML, which takes some for
-    those of Windows.
-    """
-    return np.array([ord(html.unescape(f"&#{code};") or "\0") for code in range(0x100)])
-
-
-@cache
 def _names() -> tuple[Indices, Indices]:
     """Return numbers for the names of entities, in order, and the characters that they stand
     for.
@@ -247,7 +202,7 @@ def _names() -> tuple[Indices, Indices]:
         if len(name) <= _LONGEST_NAME and len(text) == 1:
             key = 0
             for sign in name:
-                key = key * 64 + int(_alphanumeric()[ord(sign)])
+                key = key * _NAME_BASE + int(_alphanumeric()[ord(sign)])
             table[key] = ord(text)
     keys = sorted(table)
     return np.array(keys), np.array([table[key] for key in keys])
