@@ -140,7 +140,8 @@ class Soak:
             self.seen[name].add(stored[name])
             stem, _, kind = name.partition(".")
             assert kind != "scored.jsonl" or outputs_of(stem) <= set(stored)
-        return set(stored)
+        # A run that was killed after its outputs appeared leaves its lease and its mark.
+        return {name for name in stored if ".lease-" not in name and ".commit" not in name}
 
     def check_undisturbed(self, folder: Path) -> None:
         """Hold all contents that were ever seen against those of one undisturbed run in an empty

@@ -14,7 +14,7 @@ from genrm_cli.storage.source import Source
 
 
 class Sources(AbstractContextManager["Sources"]):
-    """The files of an input, open one at a time, except those that can be read only once."""
+    """The files of an input; those of a set are open one at a time, but streams."""
 
     def __init__(self, uris: Sequence[str], run: RunContext, name: str | None = None) -> None:
         self.uris = uris
@@ -22,7 +22,9 @@ class Sources(AbstractContextManager["Sources"]):
         self.identities: dict[int, InputIdentity] = {}
         self._run = run
         self._kept = ExitStack()
-        self._streams: dict[int, Source] = {}  # they can be read only once
+        # A stream can be read only once. A single file stays the version that was read, whoever
+        # replaces it meanwhile; a set may have more files than a process may open.
+        self._opened: dict[int, Source] = {}
 
     def __exit__(self, *_: object) -> None:
         self._kept.close()
@@ -56,11 +58,11 @@ class Sources(AbstractContextManager["Sources"]):
         opened.
         """
         with ExitStack() as opened:
-            source = self._streams.get(number)
+            source = self._opened.get(number)
             if source is None:
                 source = self._run.open_source(self.uris[number])
-                if source.identity.size_bytes is None:
-                    self._streams[number] = self._kept.enter_context(source)
+                if source.identity.size_bytes is None or not self.are_many:
+                    self._opened[number] = self._kept.enter_context(source)
                 else:
                     opened.enter_context(source)
             if self.identities.setdefault(number, source.identity) != source.identity:
