@@ -31,7 +31,7 @@ _CONCLUSION = """
   seeds.
 - genrm asks less for equal responses, which it judges once, and more where replies fail.
 
-This is one small task, one simulated judge and three seeds. It says nothing about your judge: [measure it](evaluating-judges.md).
+This is one small task, one simulated judge and three seeds. It says nothing about your judge: [measure it](choosing-a-judge.md).
 """  # noqa: E501
 
 
