@@ -34,6 +34,7 @@ def _parse_pattern(raw: object) -> str | None:
 
 text: Check = Setting(kind=Kind(_parse_text, "text")).convert
 boolean: Check = Setting(kind=BOOLEAN).convert
+names: Check = Setting(default=()).convert
 pattern: Check = Setting(kind=Kind(_parse_pattern, "a regular expression with one group")).convert
 function: Check = Setting(
     kind=Kind(
@@ -71,27 +72,14 @@ def first_repeated(names: Sequence[str]) -> str | None:
     return next((name for name in names if names.count(name) > 1), None)
 
 
-def names(raw: object, where: Part) -> tuple[str, ...]:
-    """Check for a list of component names."""
-    if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
-        raise UsageError(where, f": {raw!r} is not a list of component names.")
-    return tuple(raw)
+def each_of(check: Check) -> Check:
+    """Return a check for a table whose values pass a check; it returns pairs."""
 
+    def checked(raw: object, where: Part) -> tuple[tuple[str, Any], ...]:
+        given = table(raw, where)
+        return tuple((name, check(value, f"{where}.{name}")) for name, value in given.items())
 
-def numbers(raw: object, where: Part) -> tuple[tuple[str, float], ...]:
-    """Check for a table of numbers of at least 0."""
-    check = number(0.0, 1e9)
-    return tuple(
-        (name, check(value, f"{where}.{name}")) for name, value in table(raw, where).items()
-    )
-
-
-def texts(raw: object, where: Part) -> tuple[tuple[str, str], ...]:
-    """Check for a table of texts."""
-    for name, value in table(raw, where).items():
-        if not isinstance(value, str) or not value.strip():
-            raise UsageError(where, f".{name}: {value!r} is not a text.")
-    return tuple((name, str(value)) for name, value in table(raw, where).items())
+    return checked
 
 
 def table(raw: object, where: Part) -> Table:

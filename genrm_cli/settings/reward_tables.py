@@ -37,10 +37,13 @@ _DIVERSITY: Mapping[str, checks.Check] = {
 }
 # Refused rather than ignored: who sets a threshold for a judge expects it to count.
 _WITHOUT_EFFECT = {"ngram": ("fallback", "json_schema"), "llm": ("threshold", "n")}
-_CRITERIA: Mapping[str, checks.Check] = {"sentences": checks.texts, "fields": checks.names}
+_CRITERIA: Mapping[str, checks.Check] = {
+    "sentences": checks.each_of(checks.text),
+    "fields": checks.names,
+}
 _TOTAL: Mapping[str, checks.Check] = {
-    "weights": checks.numbers,
-    "gates": checks.numbers,
+    "weights": checks.each_of(checks.number(0.0, 1e9)),
+    "gates": checks.each_of(checks.number(0.0, 1e9)),
     "optional": checks.names,
 }
 

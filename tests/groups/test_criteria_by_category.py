@@ -70,7 +70,7 @@ def test_the_first_field_that_a_line_has_names_the_category(record, expected):
     ("toml", "message"),
     [
         ("[criteria]\nfields = ['x']\n", "sentences is missing"),
-        ("[criteria]\nsentences = { a = 1 }\n", "is not a text"),
+        ("[criteria]\nsentences = { a = 1 }\n", "is not text"),
         ("[criteria]\nsentence = {}\n", "unknown key 'sentence'"),
         ("use_principle = false\n" + CRITERIA, "has no effect"),
     ],

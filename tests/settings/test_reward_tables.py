@@ -190,7 +190,7 @@ REFUSED = [
     ("[components.quality]\nkind = 'genrm'", "the names genrm and diversity are reserved"),
     ("[diversity]\nmethod = 'llm'\nthreshold = 0.5", "threshold has no effect with method llm"),
     ("[diversity]\nthreshold = nan", "nan is not a finite number"),
-    ("[diversity]\ncomponents = 'genrm'", "not a list of component names"),
+    ("[diversity]\ncomponents = [1]", "neither text nor a list of texts"),
     ("[diversity]\nmodel = 'm'", "unknown key 'model'"),
     ("[total]", "at least one component must have a weight above 0"),
     ("[total]\nweights = { genrm = -1 }", "total.weights.genrm: -1.0 is out of bounds"),
