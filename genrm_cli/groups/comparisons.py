@@ -199,6 +199,7 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
         if number < count and repeat < plan.pairing.repeats:
             verdicts = pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)
             verdicts[number] = verdict_of(outcome, plan)
+    # Results come in the order of the answers; sums must not depend on it.
     return {pair: pairs[pair] for pair in sorted(pairs, key=_by_repeat)}
 
 

@@ -228,8 +228,7 @@ def compile_rewards(settings: Settings) -> RewardPlan:
         UsageError: a total, rank or diversity names a component that is not configured; or a rubric
             set or function cannot be found.
     """
-    names = _component_names(settings)
-    plan = RewardPlan(settings.rewards, names, _sources(settings), _from_verdicts(settings))
+    plan = RewardPlan(settings.rewards, _component_names(settings), *_origins(settings))
     _check_names(plan)
     return plan
 
@@ -275,21 +274,19 @@ def _check_names(plan: RewardPlan) -> None:
         find_kind(component.kind).version(component)  # refuses a function that cannot be imported
 
 
-def _sources(settings: Settings) -> dict[str, Source]:
+def _origins(settings: Settings) -> tuple[dict[str, Source], frozenset[str]]:
+    """Return the source of each component, and which have no values without verdicts."""
     sources: dict[str, Source] = {GENRM: "judge"}
     sources |= {name: "judge" for grader in graders_in(settings) for name in grader.names}
+    from_verdicts = {GENRM}
+    # Inputs come before what is computed from them.
     for component in order_of(settings.rewards.components):
+        kind = find_kind(component.kind)
         inputs = inputs_of(component)
         if inputs:
             sources[component.name] = sources.get(inputs[0], "judge")
         elif not component.is_judged:
-            sources[component.name] = find_kind(component.kind).source
-    return sources
-
-
-def _from_verdicts(settings: Settings) -> frozenset[str]:
-    made = {GENRM}
-    for component in order_of(settings.rewards.components):
-        if find_kind(component.kind).from_verdicts or made.intersection(inputs_of(component)):
-            made.add(component.name)
-    return frozenset(made)
+            sources[component.name] = kind.source
+        if kind.from_verdicts or from_verdicts.intersection(inputs):
+            from_verdicts.add(component.name)
+    return sources, frozenset(from_verdicts)

@@ -39,6 +39,7 @@ def count_group(
 ) -> None:
     """Add a finished group to the metrics of a run."""
     metrics.failed_figures |= rewards.failed_figures
+    # A figure that a bug keeps from being counted is null; the run goes on.
     metrics.attempt(SCORE_FIGURES, lambda: _count_scores(metrics, rewards))
     known = {score.index: score.reward for score in rewards.scores if score.reward is not None}
     verdicts = metrics.attempt(
@@ -69,6 +70,7 @@ def count_group(
         metrics.component_failures["diversity"] += 1
     metrics.verdicts_set_aside += _failures(each.outcome for each in rewards.comparisons)
     metrics.verdicts_set_aside -= failed
+    # Replacements of failed comparisons and probes are in no plan.
     planned = plan.count_requests(len(judged.answered))
     metrics.extra_comparisons += max(0, len(judged.results) - planned)
     _count_rewards(metrics, judged, rewards)

@@ -83,6 +83,8 @@ async def judge_group(
 
     try:
         for number, stage in enumerate(iter_stages(judged, group, plan)):
+            # The turn is held until all requests of the stage are made: groups are asked in order,
+            # and the first ones end first.
             async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
                 if not number and any(map(local_kind, plan.rewards.settings.components)):
                     await in_thread(lambda: compute_local(judged, group, plan))
@@ -206,6 +208,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
         view="answer" if is_gym or not answered else choose_view(compared, plan.view),
+        # Measured before texts are masked and shortened, which must not change a reward.
         shapes=[
             measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts
         ],
@@ -223,6 +226,8 @@ def find_answered(
 ) -> tuple[tuple[Explanation | None, ...], tuple[int, ...], dict[int, int]]:
     """Return `JudgedGroup.not_compared`, `answered` and `copies`."""
     not_compared = tuple(map(plan.why_not_compared, group.rollouts))
+    # To a judge, equal rollouts are one: to compare them with each other would waste calls, and
+    # their rewards would differ by chance.
     first: dict[object, int] = {}
     same = {}
     for index, why in enumerate(not_compared):
@@ -286,6 +291,7 @@ def iter_stages(
         iter_gradings(group.key, grader, number, judged.answered, view)
         for number, grader in enumerate(plan.graders, len(plan.judges))
     )
+    # A response stands in several pairs; its text is neutralised once.
     known: NeutralTexts = {}
 
     def iter_neutral(

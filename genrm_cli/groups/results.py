@@ -289,6 +289,7 @@ class Reasons:
             for (judge, _, shown), outcome in judged.results
             if judge < len(self.plan.judges) and isinstance(outcome.result, Failure)
         ]
+        # "Not asked" is said only where nothing else happened: it asks the user to resume.
         own = {kind for shown, kind in failures if index in shown}
         # A judge that grades one response may have failed on its opponents alone.
         if (own or {kind for _, kind in failures}) == {FailureKind.NOT_ASKED}:

@@ -137,6 +137,7 @@ def _reward(
         if plan.rewards.uses_reliability:
             return [_without_rewards(group, plan, calibration.failed) for group in groups]
     groups = [_tested(group, plan, calibration) for group in groups]
+    # Losses that no judge declared count for the losers alone, so they need a second estimate.
     losing = [
         _losing(group, plan) if plan.rewards.settings.on_caused_failures == "lose" else None
         for group in groups
@@ -291,6 +292,7 @@ class _EstimatedGroup:
         totals: Sequence[Total | None] = [None] * judged.size
         if self.plan.rewards.is_composed:
             columns = self._columns([reward.reward for reward in rewards], graded)
+        # Gates of a collected session hold without any component, too.
         if columns or judged.gated:
             weighed = columns or {GENRM: Column([reward.reward for reward in rewards])}
             made = _totals(weighed, clusters, judged, self.plan.rewards)
@@ -372,6 +374,7 @@ class _EstimatedGroup:
             return [RolloutReward(self.default, Adjustments(), self.default, 1, 0.0)]
         scores: Values = [None] * judged.size if self.is_noisy else [*base_scores]
         known = [score for score in scores if score is not None]
+        # Without any score in the group there is no lowest one to give.
         if known:
             for index in self._failed_losers(base_scores):
                 scores[index] = min(known)

@@ -20,8 +20,8 @@ _LIST_ITEMS = (
 )
 _BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
 _EMOJI = re.compile(
-    "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001f9ff"
-    "\U0001fa00-\U0001faff]"
+    "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff"
+    "\U0001f900-\U0001f9ff\U0001fa00-\U0001faff]"
 )
 # The reference's pattern also spans U+24C2 to U+1F251: every Chinese, Japanese and Korean character
 # is an emoji.

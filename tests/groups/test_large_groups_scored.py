@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
+import threading
 from collections import Counter
 
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.judge_group import begin_group, judge_group, prepared
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
@@ -72,3 +73,18 @@ def test_work_grows_with_the_comparisons():
         finish_group(4, plan)  # fills caches
         small, large = (count_lines(size, plan) for size in sizes)
         assert large / small < 1.15 * times_the_comparisons
+
+
+async def test_long_texts_are_prepared_in_a_thread():
+    """The event loop of a server answers others meanwhile; a short group is not worth a thread."""
+    threads = []
+
+    def stage():
+        threads.append(threading.get_ident())
+        yield from ()
+
+    for text in ("short", "x" * 600_000):
+        group = Group.of("Question?", [text, "Another."])
+        judged = begin_group(group, plan_of("ring"))
+        assert list(await prepared(stage(), judged)) == []
+    assert threads[0] == threading.get_ident() != threads[1]

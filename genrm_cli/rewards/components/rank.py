@@ -1,5 +1,6 @@
 """The rank of each value of a group."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -19,22 +20,18 @@ def rank_values(
     n counts the values that are not None; a single value gets 1.0. Equal values have the mean of
     their positions, so all are 0.5 in a group without spread; with `order`, the first in the group
     has the lower position."""
-    positions: list[float | None] = [None] * len(values)
-    ranked = sorted(
+    order = sorted(
         (rounded(value), index) for index, value in enumerate(values) if value is not None
     )
-    if len(ranked) == 1:
-        positions[ranked[0][1]] = 1.0
-        return positions
-    start = 0
-    while start < len(ranked):
-        end = start + 1
-        while ties == "mean" and end < len(ranked) and ranked[end][0] == ranked[start][0]:
-            end += 1
-        for _, index in ranked[start:end]:
-            positions[index] = (start + end - 1) / 2 / (len(ranked) - 1)
-        start = end
-    return positions
+    numbers = [value for value, _ in order]
+    ranks: list[float | None] = [None] * len(values)
+    for position, (value, index) in enumerate(order):
+        if ties == "mean":
+            of_equals = bisect_left(numbers, value) + bisect_right(numbers, value) - 1
+            ranks[index] = of_equals / 2 / (len(order) - 1) if len(order) > 1 else 1.0
+        else:
+            ranks[index] = position / (len(order) - 1) if len(order) > 1 else 1.0
+    return ranks
 
 
 def _of(component: Component) -> str:
