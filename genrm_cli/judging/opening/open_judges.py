@@ -47,12 +47,22 @@ class OpenJudges:
     budget.
     """
 
-    def __init__(self, specs: Sequence[JudgeSpec], options: OpenOptions, on_event: OnEvent) -> None:
+    def __init__(
+        self,
+        specs: Sequence[JudgeSpec],
+        options: OpenOptions,
+        on_event: OnEvent,
+        clients: AsyncExitStack | None,
+    ) -> None:
+        """Open the judges; make no call yet. `clients` closes their clients; without it, and if
+        nobody is asked, they have no endpoints.
+        """
         self.latencies = Latencies()
         endpoints = {base_url for spec in specs for base_url in spec.config.judge.base_url}
         self._connections = max(1, max_connections() // max(1, len(endpoints)))  # of each endpoint
         self._options = options
         self._on_event = on_event
+        self._clients = None if options.recall.only_known else clients
         self._pools: dict[object, EndpointPool] = {}
         self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
         limits = options.limits
@@ -63,34 +73,22 @@ class OpenJudges:
             limits.price_in,
             limits.price_out,
         )
-        self._judges: list[_OpenJudge] = []
         self._settled = False
         self._probed = False
         self._probing = asyncio.Lock()
+        self._judges = [self._open(spec) for spec in specs]
 
-    async def open(self, specs: Sequence[JudgeSpec], clients: AsyncExitStack) -> None:
-        """Open the judges and their clients; make no call yet."""
+    def _open(self, spec: JudgeSpec) -> _OpenJudge:
+        if spec.profile is None:
+            return _OpenJudge(spec, None)
+        remote = self._remote(spec, spec.profile, self._pool(spec))
         deadline_s = self._options.limits.deadline
-        for spec in specs:
-            remote = None
-            if spec.profile is not None:
-                pool = await self._pool(spec, clients)
-                remote = self._remote(spec, spec.profile, pool)
-                if deadline_s is not None and not self._options.recall.only_known:
-                    passed_s = time.monotonic() - self._options.started_s
-                    remote.set_deadline(deadline_s - passed_s, GRACE_S)
-            self._judges.append(_OpenJudge(spec, remote))
+        if deadline_s is not None and self._clients is not None:
+            passed_s = time.monotonic() - self._options.started_s
+            remote.set_deadline(deadline_s - passed_s, GRACE_S)
+        return _OpenJudge(spec, remote)
 
-    def add_idle(self, specs: Sequence[JudgeSpec], journal: Journal | None) -> None:
-        """Add judges without endpoints, with their contexts as the journal knows them."""
-        nowhere = EndpointPool([], self._options.limits.give_up_after, ignore_event)
-        for spec in specs:
-            remote = None if spec.profile is None else self._remote(spec, spec.profile, nowhere)
-            judge = _OpenJudge(spec, remote)
-            self._judges.append(judge)
-            _set_context(judge, None, journal)
-
-    async def _pool(self, spec: JudgeSpec, clients: AsyncExitStack) -> EndpointPool:
+    def _pool(self, spec: JudgeSpec) -> EndpointPool:
         judge = spec.config.judge
         limits = spec.config.limits
         key = self._options.api_keys.get(spec.config.name)
@@ -99,18 +97,19 @@ class OpenJudges:
             return self._pools[identity]
         endpoints = []
         most = limits.max_in_flight or AUTO_CEILING
-        for base_url in () if self._options.recall.only_known else judge.base_url:
-            client = JudgeClient(
-                base_url,
-                key,
-                limits.connect_timeout,
-                most,
-                judge.ca_bundle,
-                judge.http_client,
-            )
-            await clients.enter_async_context(client)
-            kind = Limit if limits.max_in_flight else AdaptiveLimit
-            endpoints.append(Endpoint(base_url, client, kind(min(most, self._connections))))
+        if self._clients is not None:
+            for base_url in judge.base_url:
+                client = JudgeClient(
+                    base_url,
+                    key,
+                    limits.connect_timeout,
+                    most,
+                    judge.ca_bundle,
+                    judge.http_client,
+                )
+                self._clients.push_async_exit(client)
+                kind = Limit if limits.max_in_flight else AdaptiveLimit
+                endpoints.append(Endpoint(base_url, client, kind(min(most, self._connections))))
         pool = EndpointPool(
             endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
         )
@@ -230,6 +229,11 @@ class OpenJudges:
                 )
                 self._on_event(announced)
 
+    def recall_contexts(self, journal: Journal | None) -> None:
+        """Set the contexts as the settings or the journal know them."""
+        for judge in self._judges:
+            _set_context(judge, None, journal)
+
     async def _find_context(self, judge: _OpenJudge, journal: Journal | None) -> None:
         remote = judge.remote
         lengths: list[int | None] = []
@@ -284,9 +288,7 @@ async def open_judges(
 ) -> AsyncIterator[OpenJudges]:
     """Open the judges of a run, and close their clients at the end."""
     async with AsyncExitStack() as clients:
-        judges = OpenJudges(specs, options, on_event)
-        await judges.open(specs, clients)
-        yield judges
+        yield OpenJudges(specs, options, on_event, clients)
 
 
 def idle_judges(
@@ -295,8 +297,8 @@ def idle_judges(
     """Return judges without endpoints, which render requests and recall outcomes but ask nothing,
     and their specs.
     """
-    judges = OpenJudges(specs, options, ignore_event)
-    judges.add_idle(specs, journal)
+    judges = OpenJudges(specs, options, ignore_event, None)
+    judges.recall_contexts(journal)
     return judges.with_journal(journal), judges.specs
 
 

@@ -195,7 +195,7 @@ class _GradedForm:
         if kind == "boolean":
             is_wrong = not isinstance(value, bool)
         elif schema == TEXT:
-            value = value[:MAX_NOTE_CHARS] if isinstance(value, str) else value and ""
+            value = value[:MAX_NOTE_CHARS] if isinstance(value, str) else ""
         elif kind == "string":
             value = " ".join(str(value).lower().replace("_", " ").split())
             is_wrong = value not in schema["enum"]

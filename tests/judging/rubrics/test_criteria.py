@@ -3,8 +3,8 @@
 import json
 
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.judging.rubrics.criteria import CRITERIA
-from genrm_cli.verdicts import Failure, FailureKind
+from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
+from genrm_cli.verdicts import Failure, FailureKind, Grades
 
 ROW = (
     ("Says when to see a doctor.", 6.0),
@@ -55,3 +55,14 @@ def test_how_a_reply_is_read():
             Reply(text, finish_reason="stop"), ListwisePrompt([], ("x",), criteria=ROW)
         )
         assert (outcome.kind if isinstance(outcome, Failure) else outcome.values[0]) == expected
+
+
+def test_a_quotation_that_is_no_text_is_none():
+    """A verdict without words counts, and says nothing of the turn."""
+    for evidence in ("null", "4", "true"):
+        text = f'{{"constraints": [{{"index": 0, "evidence": {evidence}, "verdict": "met"}}]}}'
+        prompt = ListwisePrompt([], ("x",), criteria=ROW[:1])
+        outcome = CONSTRAINTS.parse_reply(Reply(text, finish_reason="stop"), prompt)
+        assert isinstance(outcome, Grades)
+        assert outcome.values == (1.0,)
+        assert json.loads(outcome.notes[0])[0]["turn"] is None
