@@ -25,8 +25,16 @@ _Floats = npt.NDArray[np.float64]
 # for repeats the share is at least _LEAST_REPEATED.
 _SHARES = (0.25, 0.5, 0.9)
 _LEAST_REPEATED = 0.6
-# Ways in which a text may cause failures: shares, silent or broken, in either position or both.
-_WAYS = 6 * len(_SHARES)
+# Ways in which a text may cause failures: shares; silent at each reply, silent at the first one, or
+# broken; in either position or both. A judge that is silent once and then answers hides a loss as
+# well, since its further replies do not count.
+_WAYS = 9 * len(_SHARES)
+# Weights of the ways for each share. That of silence at the first reply is small: most honest
+# failures look like it, and every suspicion costs calls.
+_ONCE = 0.03
+_LOG_WEIGHTS = np.log(
+    np.tile(np.repeat([(1 - _ONCE) / 2, _ONCE, (1 - _ONCE) / 2], 3), len(_SHARES)) * 3 / _WAYS
+)
 # In simulations, the rates of the last rounds differ by less than their error.
 _ROUNDS = 20
 # Beyond it a rollout is certain to cause failures, and exponentials overflow.
@@ -148,7 +156,7 @@ def evidence(first: FailureCounts, second: FailureCounts, rates: FailureRates) -
     requests that show it first, and second; rounded, as it decides.
     """
     ratios = log_ratios(np.array([[first, second]], float), rates)
-    return rounded(float(np.logaddexp.reduce(ratios[:, 0])) - math.log(_WAYS))
+    return rounded(float(np.logaddexp.reduce(ratios[:, 0] + _LOG_WEIGHTS)))
 
 
 def log_ratios(counts: npt.NDArray[np.float64], rates: FailureRates) -> npt.NDArray[np.float64]:
@@ -168,6 +176,7 @@ def log_ratios(counts: npt.NDArray[np.float64], rates: FailureRates) -> npt.NDAr
         repeated = _log_ratio(silent_repeats, repeats, rates.repeat, again)
         for by_position in (
             _log_ratio(silent, requests, rates.silent, share) + repeated,
+            _log_ratio(silent, requests, rates.silent, share),
             _log_ratio(broken, requests, rates.broken, share),
         ):
             ratios += [by_position[:, 0], by_position[:, 1], by_position.sum(axis=1)]
