@@ -138,7 +138,7 @@ def _watched(latest: Record) -> Iterator[Metric]:
     yield _labelled(
         GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", state
     )
-    values = {name: signal["value"] for name, signal in latest["signals"].items()}
+    values = {name: signal.get("value") for name, signal in latest["signals"].items()}
     signals = {name: value for name, value in values.items() if value is not None}
     yield _labelled(
         GaugeMetricFamily, "watch_signal", "Watched figures in the last window", "signal", signals

@@ -31,7 +31,7 @@ class JudgeWatch(Protocol):
     @property
     def latest(self) -> Record | None:
         """What `/v1/watch` shows: the `state` after the last step, and the `value` of each of the
-        `signals`, None where it was not measured; None before the first step.
+        `signals` that was measured; None before the first step.
         """
 
     def add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:

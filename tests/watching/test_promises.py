@@ -81,8 +81,7 @@ def test_recordings_of_a_judge_with_a_preference_raise_no_look() -> None:
     """A judge that prefers the first in 62 % of its verdicts and ties in 15 %, resampled."""
     drawn = np.random.default_rng(1)
     groups = [
-        np.array([(draw < 0.53, draw < 0.85, False) for draw in drawn.random(20)])
-        for _ in range(80)
+        np.array([(draw < 0.53, draw < 0.85) for draw in drawn.random(20)]) for _ in range(80)
     ]
     alarms = Alarms()
     source = recorded_dumps(groups, drawn, 20, 8)
