@@ -44,9 +44,9 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         validates = extra.get("split", "train") != "train"
         # V1 removes this column before a reward manager sees it.
         size = fields.get("__rollout_n__", extra.get("__rollout_n__"))
-        size = int(
-            size if size is not None else self._size_in_validation if validates else self._size
-        )
+        if size is None:
+            size = self._size_in_validation if validates else self._size
+        size = int(size)
         truth = (fields.get("reward_model") or {}).get("ground_truth")
         if size > 1:
             text = None  # without a token, not even one that ends it: a generation was aborted

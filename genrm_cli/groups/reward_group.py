@@ -7,6 +7,7 @@ base score from a second estimate, in which it loses these."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from genrm_cli.errors import GenrmError, StoppedError
 from genrm_cli.groups.comparisons import (
@@ -386,14 +387,14 @@ class _EstimatedGroup:
         """Return the rollouts without a score because requests about them failed, if these lose."""
         if self.plan.rewards.settings.unscored != "lowest":
             return []
-        failed = {
-            index
-            for request, outcome in self.judged.results
-            if isinstance(outcome.result, Failure)
-            and outcome.result.kind is not FailureKind.NOT_ASKED
-            and request.judge < len(self.plan.judges)
-            for index in request.shown
-        }
+        failed = set[int]()
+        for request, outcome in self.judged.results:
+            was_asked = (
+                isinstance(outcome.result, Failure)
+                and outcome.result.kind is not FailureKind.NOT_ASKED
+            )
+            if was_asked and request.judge < len(self.plan.judges):
+                failed.update(request.shown)
         return [
             index
             for index, score in enumerate(base_scores)
@@ -406,12 +407,8 @@ class _EstimatedGroup:
         causes = self.group.causes if self.loss is not None else {}
         graded = []
         for number, grader in enumerate(self.plan.graders, len(self.plan.judges)):
-            losing = [
-                index
-                for request, culprits in causes.items()
-                if request.judge == number
-                for index in culprits
-            ]
+            here = [culprits for request, culprits in causes.items() if request.judge == number]
+            losing = chain.from_iterable(here)
             results = [result for result in judged.results if result[0].judge == number]
             losers = (*self.blank_losers, *losing)
             graded.append(GradedGroup(grader, judged.answered, losers, results))

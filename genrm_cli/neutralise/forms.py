@@ -150,13 +150,12 @@ class Forms:
             begin, end = found.span()
             form = _MARKS.sub("", folded[begin:end]).strip(".:>-")
             word = _WORD.search(folded, begin, end)
-            places = (
-                [begin + 1]
-                if word is None
-                else [word.start() + 1 if word.end() == end else word.end()]
-            )
             if attempt > 1:
                 places = list(range(begin, end))
+            elif word is None:
+                places = [begin + 1]
+            else:
+                places = [word.start() + 1 if word.end() == end else word.end()]
             yield form, _originals(places, changes).tolist()
 
 

@@ -6,7 +6,7 @@ pairs: more prompts say more than more pairs on each.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 from statistics import fmean
 
 from genrm_cli.errors import UsageError, naming
@@ -71,7 +71,8 @@ class ContestJudging:
             ]
             for prompt, pairs in self.chosen.items()
         }
-        paid = [calls for each in offers.values() for _, calls in each if calls]
+        calls = chain.from_iterable(offers.values())
+        paid = [count for _, count in calls if count]
         if paid and budget < min(paid):
             raise UsageError(naming("$budget allows no comparison; raise it.", budget=budget))
         self.chosen = spread_pairs(

@@ -163,11 +163,10 @@ def render_place(template: str, uri: str, below: str) -> str:
     one that was searched, and `{stem}` the input's name without suffixes."""
     check_uri(uri)
     folder = folder_of(uri)
+    searched = "" if below == "." else below.rstrip("/") + "/"
     words = {
         "dir": folder,
-        "path": ""
-        if folder == below
-        else folder.removeprefix("" if below == "." else below.rstrip("/") + "/"),
+        "path": "" if folder == below else folder.removeprefix(searched),
         "stem": stem_of(uri).rpartition("/")[2],
     }
 

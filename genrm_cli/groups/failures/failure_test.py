@@ -167,7 +167,8 @@ def find_culprits(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
 def _is_sole_cause(
     index: int, own: Sequence[Trial], known: Mapping[int, float], rates: FailureRates
 ) -> bool:
-    opponents = {other for trial in own for other in trial.shown if trial.has_failed} - {index}
+    failed = [trial for trial in own if trial.has_failed]
+    opponents = {other for trial in failed for other in trial.shown} - {index}
     if any(len(trial.shown) > 2 for trial in own):
         return all(known[index] - known[other] >= _WITHOUT_ANY for other in opponents)
     return all(

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Sequence
+from itertools import chain
 
 from genrm_cli.json_types import field_at
 from genrm_cli.rewards.component import Column, Ids, Lines, LocalKind, Rollouts, why_refused
@@ -17,8 +18,9 @@ def complementarity_values(passed: Sequence[Collection[Hashable] | None]) -> lis
     they are shares of 1 only if n is at least the number of tests. A group of one gets the number
     of its tests. Repeated ids count once; None stays None, and n counts the others."""
     tests = [None if ids is None else set(ids) for ids in passed]
-    passes = Counter(test for ids in tests if ids is not None for test in ids)
-    n = sum(ids is not None for ids in tests)
+    known = [ids for ids in tests if ids is not None]
+    passes = Counter(chain.from_iterable(known))
+    n = len(known)
     return [
         None if ids is None else math.fsum(1 / passes[test] for test in ids) / n for ids in tests
     ]

@@ -255,13 +255,14 @@ class CalibrationStatistics:
         moments = self._moments() if min(sharing, disjoint) > 0 else None
         rewarded, variance = self._variances.tolist()
         is_labels = 0 < count <= self._labels.sum() * (1 + 1e-9)  # sums that fade are rounded
+        labels = FIVE_LABELS if self._labels[MUCH] else THREE_LABELS
         known = Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
             first_share=float(0.5 + self._sums[_OWN, _ONE, _WIN] / 2 / (count + UNBIASED_VERDICTS)),
             kind=self._kind(moments),
-            labels=(FIVE_LABELS if self._labels[MUCH] else THREE_LABELS) if is_labels else None,
+            labels=labels if is_labels else None,
             reward_variance=variance / rewarded if rewarded else None,
         )
         failed: dict[str, str] = {}

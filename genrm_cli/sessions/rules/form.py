@@ -103,10 +103,8 @@ def _is_foreign(words: Sequence[str], before: Sequence[Turn]) -> bool:
     """Whether a turn has no common English word, although the client speaks English."""
     if len(set(words)) < _FEWEST_TO_TELL or not _ENGLISH.isdisjoint(words):
         return False
-    heard = [
-        word for turn in before if turn.role == CLIENT for word in _WORD.findall(turn.text.lower())
-    ]
-    return not _ENGLISH.isdisjoint(heard)
+    heard = [turn.text.lower() for turn in before if turn.role == CLIENT]
+    return not _ENGLISH.isdisjoint(_WORD.findall(" ".join(heard)))
 
 
 def _iter_missing(

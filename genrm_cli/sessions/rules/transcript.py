@@ -88,12 +88,8 @@ class RuleResult(NamedTuple):
 
 def sentences_of(transcript: Sequence[Turn], role: str) -> list[Sentence]:
     """Return all sentences of one role, in order."""
-    return [
-        Sentence(text, place)
-        for place, turn in enumerate(transcript)
-        if turn.role == role
-        for text in _split_sentences(turn.text)
-    ]
+    own = [(place, turn) for place, turn in enumerate(transcript) if turn.role == role]
+    return [Sentence(text, place) for place, turn in own for text in _split_sentences(turn.text)]
 
 
 def plain_text(text: str) -> str:
