@@ -1,4 +1,4 @@
-"""Which judge, how asked, at what price: the cells of a grid on the same labelled pairs.
+"""Compare judges, the ways to ask them, and their prices on the same labelled pairs.
 
     [axes]                          # every combination is a cell
     model = ["small", "large"]
@@ -97,7 +97,7 @@ class GridResult:
         cost_unit: money if every cell has prices, else tokens, else calls.
         options: the most accurate first.
         more_pairs: about how many more would tell the cheapest option that cannot be told from the
-            best one; None if there is none, or if it cannot be said.
+            best one; None if there is none, or if it is unknown.
         answer: the result as a sentence.
     """
 

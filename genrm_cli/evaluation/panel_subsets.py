@@ -1,4 +1,4 @@
-"""What each judge of a panel adds: the accuracy of every subset of it, at its cost.
+"""Measure the accuracy and the cost of every subset of a panel.
 
 All figures come from the verdicts that were asked anyway. A subset's preference on a pair is that
 of the weighted mean of its judges' preferences, over both orders, so that a strong one counts more

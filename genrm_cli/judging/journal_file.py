@@ -1,6 +1,6 @@
 """The SQLite file of a journal: its tables, how entries are written in it, and opening.
 
-All entries stand in one table. `body` is JSON, so that a new field changes no table; it and the key
+All entries are in one table. `body` is JSON, so that a new field changes no table; it and the key
 are covered by `checksum`. The reply, the only long column, is compressed, and has a checksum of its
 own. `kind` and `judge` are columns because queries select by them."""
 

@@ -1,1 +1,1 @@
-"""What a shown text must not hold, and how it is broken up."""
+"""Break up what could pass for a verdict or a marker in texts that a judge sees."""

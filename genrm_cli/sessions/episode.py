@@ -94,7 +94,7 @@ class Played:
     usage: Mapping[str, Usage] = field(default_factory=dict)
 
 
-# In every record: whoever finds one alone must know what it is.
+# In every record, because a record may be found without the others.
 ADVISORY = (
     "Simulated session and automatic scores: advisory, to be reviewed by experts before training."
 )

@@ -22,8 +22,8 @@ class Sources(AbstractContextManager["Sources"]):
         self.identities: dict[int, InputIdentity] = {}
         self._run = run
         self._kept = ExitStack()
-        # A stream can be read only once. A single file stays the version that was read, whoever
-        # replaces it meanwhile; a set may have more files than a process may open.
+        # A stream can be read only once. A single file stays the version that was read even if
+        # it is replaced meanwhile; a set may have more files than a process may open.
         self._opened: dict[int, Source] = {}
 
     def __exit__(self, *_: object) -> None:

@@ -102,7 +102,7 @@ class Format:
         resolve: the fields that it reads of a record, if their names alone do not say it.
         owns_line: whether all other fields are metadata of its writer, whatever their names: its
             shape is unmistakable.
-        example: a line, which `genrm formats` prints; those of built-in formats stand in
+        example: a line, which `genrm formats` prints; those of built-in formats are in
             `examples.json`.
     """
 

@@ -1,6 +1,6 @@
 """The formats of lines with a prompt and a response, or several alternatives; and of conversations
-that end in the response. They are recognised by what their fields are called and hold, whoever
-wrote them."""
+that end in the response. They are recognised by the names and contents of their fields,
+not by their writer."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ _REFERENCES = frozenset(REFERENCES)
 def _is_completion(record: Record) -> bool:
     if has_prompt(record):
         return has_response(record)
-    # The result of a request that stands in another file.
+    # The result of a request in another file.
     replies = (record.get(name) for name in LINE_FIELDS.response)
     return _request_id(record) is not None and (_has_failed(record) or any(map(is_reply, replies)))
 

@@ -1,4 +1,4 @@
-"""What rules read and return: sentences of a transcript by speaker, without quotations of others,
+"""The input and output of rules: sentences of a transcript by speaker, without quotations of others,
 and findings with the words that led to them.
 
 The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are
