@@ -2,8 +2,9 @@
 
 A list that got no verdict at its first reply is replaced by lists of half its responses, and those
 that fail are replaced in turn, down to pairs. So every rollout keeps scores, and a text that makes
-its lists fail is in every failed list, each time among others. Least squares joins the scores. As with pairs, the stages depend on the results of the group alone, and the test that
-convicts (`failure_test.py`) is valid whatever was asked.
+its lists fail is in every failed list, each time among others. Least squares joins the scores. As
+with pairs, the stages depend on the results of the group alone, and the test that convicts
+(`failure_test.py`) is valid whatever was asked.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """The open sessions of a server, by the cookie of their agent, and the recording of those that end.
 
-A session is stepped by one request at a time: the request that holds its lock may change its state. The
+A session is stepped by one request at a time: the one that holds its lock may change its state. The
 sessions are kept in the order of their last request, so that the oldest expire first; one whose
 lock is held does not expire. What an environment computes runs in a thread, so that others are
 answered meanwhile.

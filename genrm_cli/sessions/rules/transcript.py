@@ -1,5 +1,5 @@
-"""The input and output of rules: sentences of a transcript by speaker, without quotations of others,
-and findings with the words that led to them.
+"""The input and output of rules: sentences of a transcript by speaker, without quotations, and
+findings with the words that led to them.
 
 The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are
 ignored."""
