@@ -155,7 +155,7 @@ class JudgingSession:
         yield
         metrics.stopped_by = self._stopped_by()
         if self._judges.is_remote:
-            metrics.latencies = self._judges.latencies
+            metrics.latency = self._judges.latencies
 
     async def ask(self, groups: Iterable[tuple[Tag, Group]], keep: Keep[Tag]) -> None:
         """Ask about groups."""

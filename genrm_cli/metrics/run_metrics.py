@@ -76,7 +76,7 @@ class RunMetrics(Mergeable):
     verdicts: int = 0
     journal_hits: int = 0
     stopped_by: StoppedBy | None = None
-    latencies: Latencies = field(default_factory=Latencies)
+    latency: Latencies = field(default_factory=Latencies)
     failures_by_kind: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
     failed_requests: GroupedCount = field(default_factory=GroupedCount)
@@ -174,10 +174,9 @@ class RunMetrics(Mergeable):
         effect = self.attempt(LENGTH_FIGURES, lambda: group.length_effect)
         if effect is not None:
             self.length_effect.add(effect)
-        if group.densities:
-            markup_effect = self.attempt(["markup_effect"], lambda: group.markup_effect)
-            if markup_effect is not None:
-                self.markup_effects.add(markup_effect)
+        markup_effect = self.attempt(["markup_effect"], lambda: group.markup_effect)
+        if markup_effect is not None:
+            self.markup_effects.add(markup_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 
@@ -286,11 +285,6 @@ class RunMetrics(Mergeable):
     def markup_effect(self) -> float | None:
         """Mean correlation of reward and markup within groups; only where judges are watched."""
         return self.markup_effects.mean
-
-    @property
-    def latency(self) -> Latencies:
-        """Latencies of the calls."""
-        return self.latencies
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:

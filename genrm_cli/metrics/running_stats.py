@@ -134,7 +134,10 @@ class RunningStats:
 
     def interval(self) -> tuple[float, float] | None:
         """Return the normal 95 % interval of the mean; None for fewer than two numbers."""
-        return None if self.mean is None else mean_interval(self.mean, self.squares, self.count)
+        if self.mean is None or self.count < 2:
+            return None
+        half = Z_95 * math.sqrt(self.squares / self.count / (self.count - 1))
+        return self.mean - half, self.mean + half
 
     def summary(self) -> Statistics:
         """Return the statistics of the numbers so far."""
@@ -171,13 +174,13 @@ class LatencySummary:
     p99_s: float | None
 
 
-class Latencies:
+@dataclass(slots=True)
+class Latencies(Mergeable):
     """A histogram of latencies with buckets that grow by a tenth."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._sum_s = 0.0
-        self._buckets: Counter[int] = Counter()
+    count: int = 0
+    _sum_s: float = 0.0
+    _buckets: Counter[int] = field(default_factory=Counter)
 
     def add(self, latency_s: float) -> None:
         """Add a latency."""
@@ -186,19 +189,13 @@ class Latencies:
         above_least = max(latency_s, _LEAST_LATENCY_S) / _LEAST_LATENCY_S
         self._buckets[max(0, math.ceil(math.log(above_least, _LATENCY_STEP)))] += 1
 
-    def merge(self, other: "Latencies") -> None:
-        """Add the latencies of another part."""
-        self.count += other.count
-        self._sum_s += other._sum_s
-        self._buckets.update(other._buckets)
-
     def since(self, earlier: "Latencies") -> "Latencies":
         """Return the latencies that were added to a copy, `earlier`, to become these."""
-        added = Latencies()
-        added.count = self.count - earlier.count
-        added._sum_s = self._sum_s - earlier._sum_s
-        added._buckets = self._buckets - earlier._buckets
-        return added
+        return Latencies(
+            self.count - earlier.count,
+            self._sum_s - earlier._sum_s,
+            self._buckets - earlier._buckets,
+        )
 
     def quantile_s(self, share: float) -> float | None:
         """Return the latency that this share (0 to 1) of the calls did not exceed; None without
@@ -260,14 +257,6 @@ def joint_z_95(comparisons: int) -> float:
     Source: C. E. Bonferroni; see R. G. Miller, Simultaneous Statistical Inference (1981).
     """
     return NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
-
-
-def mean_interval(mean: float, squares: float, count: int) -> tuple[float, float] | None:
-    """Return the normal 95 % interval of a mean, from the sum of squared distances; None for fewer
-    than two numbers.
-    """
-    half = Z_95 * math.sqrt(squares / count / (count - 1)) if count > 1 else None
-    return None if half is None else (mean - half, mean + half)
 
 
 def odds_interval(share: float, error: float) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 eval`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from genrm_cli.metrics.running_stats import Mergeable
@@ -65,11 +65,10 @@ class Agreement(Mergeable):
     pairs: int = 0
     agreeing: int = 0
 
-    def add(self, pairs: Iterable[tuple[Verdict, Verdict]]) -> None:
-        """Add pairs of verdicts."""
-        for one, other in pairs:
-            self.pairs += 1
-            self.agreeing += preferred(one) == preferred(other)
+    def add(self, one: Verdict, other: Verdict) -> None:
+        """Add two verdicts on one pair, both as verdicts on the same order."""
+        self.pairs += 1
+        self.agreeing += preferred(one) == preferred(other)
 
     def rate(self) -> float | None:
         """Return the share that agree; None without pairs."""
@@ -133,12 +132,11 @@ class VerdictCounts(Mergeable):
         for (i, j, repeat), verdict in verdicts.items():
             swapped = verdicts.get(Comparison(j, i, repeat)) if in_order and i < j else None
             if swapped is not None:
-                # Both as verdicts on the same order.
-                self.both_orders.add([(verdict, verdict_after_swap(swapped))])
+                self.both_orders.add(verdict, verdict_after_swap(swapped))
             for number in range(repeat):
                 earlier = verdicts.get(Comparison(i, j, number))
                 if earlier is not None:
-                    self.repeats.add([(earlier, verdict)])
+                    self.repeats.add(earlier, verdict)
 
     def add(self, verdict: Verdict) -> None:
         """Add a verdict on a pair."""

@@ -119,7 +119,6 @@ class RunPage:
     Attributes:
         start: number of its first group on the page.
         rejected: lines that are not scored lines.
-        alone: whether it is the only run.
     """
 
     number: int
@@ -128,11 +127,6 @@ class RunPage:
     trust: Trust
     groups: Sequence[GroupFigures]
     rejected: int
-    alone: bool
-
-    def hash_of(self, key: str) -> dict[str, str | int]:
-        """Return the parameters of the link to a group."""
-        return {"group": key} if self.alone else {"group": key, "run": self.number}
 
     def as_dict(self, rows: Sequence[Row], tags: Mapping[str, Tag]) -> Record:
         """Return all numbers of the run on the page, JSON-ready, from the index and the tags of all
@@ -168,8 +162,6 @@ def read_run(
     settings: Settings,
     blocks: Blocks,
     rows: list[Row],
-    *,
-    alone: bool,
 ) -> RunPage:
     """Read a run, pack its groups, and add their rows to the index."""
     mask = mask_of(settings.judge.redact_pattern)
@@ -202,7 +194,7 @@ def read_run(
             scored.name, measured, components, run.metrics, judge, summary, prices
         )
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
-        return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total(), alone)
+        return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total())
 
 
 def _kept_of(record: Record) -> Record:
@@ -257,7 +249,8 @@ class Content:
             "prompts": [{group.key: group.prompt for group in run.groups} for run in self.runs],
             "tags": self.tags,
             "mask_patterns": mask_patterns,
-            "in_time": sorted(self.runs, key=_time_of),
+            # Those without a metrics file, whose time is unknown, are last.
+            "in_time": sorted(self.runs, key=lambda run: run.figures.time or "unknown"),
             "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
         }
 
@@ -279,8 +272,3 @@ class Content:
             "output": output,
             "runs": [run.as_dict(self.rows, self.tags) for run in self.runs],
         }
-
-
-def _time_of(run: RunPage) -> tuple[bool, str]:
-    """Return the sort key of a run by time; those without one are last."""
-    return run.figures.time is None, run.figures.time or ""

@@ -11,7 +11,7 @@ import numpy as np
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.plan_reliability import RingsNeeded, unmeasured_text
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, mean_interval, wilson_interval
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, RunningStats, wilson_interval
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
@@ -182,7 +182,7 @@ def figures_of(
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
         length_effect=mean_of(effects, 1.0),
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
-        markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
+        markup_effect=mean_of(_known(measured, "markup_effect"), 1.0),
         verdicts=verdicts.verdicts,
         failed=share_of(failed, asked),
         failures=failures,
@@ -237,15 +237,13 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
     """Return the mean with its normal 95 % interval, within plus and minus `bound`; none for fewer
     than two values.
     """
-    count = len(values)
-    if not count:
-        return Mean(0, None, None, None)
-    mean = float(np.mean(values))
-    deviation = float(np.std(values))
-    interval = mean_interval(mean, count * deviation**2, count)
+    stats = RunningStats()
+    for value in values:
+        stats.add(value)
+    interval = stats.interval()
     if interval is None:
-        return Mean(count, mean, None, None)
-    return Mean(count, mean, max(-bound, interval[0]), min(bound, interval[1]))
+        return Mean(stats.count, stats.mean, None, None)
+    return Mean(stats.count, stats.mean, max(-bound, interval[0]), min(bound, interval[1]))
 
 
 def share_of(count: int, of: int) -> Share:
@@ -284,7 +282,7 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
-def _known(groups: Sequence[GroupFigures | GroupMeasures], name: str) -> list[float]:
+def _known(groups: Sequence[GroupMeasures], name: str) -> list[float]:
     values = (getattr(group, name) for group in groups)
     return [value for value in values if value is not None]
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
+from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rollouts.rollout import words_of
@@ -24,9 +24,7 @@ class GroupFigures:
     Attributes:
         prompt: beginning of its last turn.
         lengths_chars: of the words of each response.
-        measures: its rewards, verdicts and lengths.
-        markup_effect: Pearson's correlation of reward and the number of marks of Markdown; None
-            below three rewards.
+        measures: its rewards, verdicts, lengths, and the marks of Markdown.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: requests without an answer, by kind.
         not_asked: requests that were planned but not made.
@@ -41,7 +39,6 @@ class GroupFigures:
     size: int
     lengths_chars: tuple[int, ...]
     measures: GroupMeasures
-    markup_effect: float | None
     asked: int
     failures: Counter[str]
     not_asked: int
@@ -73,9 +70,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             [lengths[number] for number in rewarded],
             group.line.reliability,
             verdicts=_count_verdicts(pairs),
-        ),
-        correlation(
-            group.rewards, [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded]
+            markup=[sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded],
         ),
         len(group.comparisons) - not_asked,
         failures,

@@ -5,7 +5,7 @@ script only."""
 
 import hashlib
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib.resources import files
@@ -19,7 +19,6 @@ from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
 from genrm_cli.report.figures import reason_text
-from genrm_cli.report.judge_trust import Trust
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
@@ -54,15 +53,13 @@ class WrittenReport:
 
     Attributes:
         groups_bytes: size of the groups in the page.
-        answers: for each run, its name, whether its rewards can be trusted, and why.
-        rejected_lines: lines of scored files that could not be read.
+        runs: with whether their rewards can be trusted, and why.
     """
 
     figures: Record
     output: str
     groups_bytes: int
-    answers: Sequence[tuple[str, Trust]]
-    rejected_lines: int
+    runs: Sequence[RunPage]
 
 
 def write_report(
@@ -99,42 +96,24 @@ def write_report(
         rows = list[Row]()
         runs = list[RunPage]()
         for number, each in enumerate(scored):
-            run = read_run(number, each, settings, blocks, rows, alone=len(scored) == 1)
+            run = read_run(number, each, settings, blocks, rows)
             add_tags(tags, number, run.start, run.figures, run.groups)
             runs.append(run)
         blocks.finish()
         content = Content(runs, tags, rows)
-        values = content.page_values(settings.judge.redact_pattern) | _policy_values(policies)
-        for piece in _iter_page(values, content.page_index(), blocks):
-            sink.write(piece)
+        values = content.page_values(settings.judge.redact_pattern)
+        values["ranking"] = None
+        if policies is not None:
+            values["ranking"] = policies.ranking
+            values["curve"] = draw_series(policies.curve, "Elo")
+        before, after = _render(values).split(_MARK)
+        sink.write(before.encode())
+        sink.write(_inert("index", packed(render_record(content.page_index()))))
+        for number, block in enumerate(blocks):
+            sink.write(_inert(f"block-{number}", block))
+        sink.write(after.encode())
         outputs.commit()
-        size_bytes = blocks.size_bytes
-    return WrittenReport(
-        content.figures(target),
-        target,
-        size_bytes,
-        [(run.figures.uri, run.trust) for run in content.runs],
-        sum(run.rejected for run in content.runs),
-    )
-
-
-def _policy_values(section: PolicySection | None) -> Record:
-    if section is None:
-        return {"ranking": None}
-    curve = draw_series(section.curve, "Elo") if section.curve else None
-    return {"ranking": section.ranking, "curve": curve}
-
-
-def _iter_page(values: JsonObject, index: Record, blocks: Blocks) -> Iterator[bytes]:
-    """Yield the page piece by piece: `values` are those of the template, `index` is for its
-    script.
-    """
-    before, after = _render(values).split(_MARK)
-    yield before.encode()
-    yield _inert("index", packed(render_record(index)))
-    for number, block in enumerate(blocks):
-        yield _inert(f"block-{number}", block)
-    yield after.encode()
+        return WrittenReport(content.figures(target), target, blocks.size_bytes, runs)
 
 
 def _render(values: JsonObject) -> str:

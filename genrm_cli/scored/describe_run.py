@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from genrm_cli import __version__
 from genrm_cli.groups.check import judge_specs
@@ -46,15 +46,6 @@ from genrm_cli.settings.components import find_kind
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.contract import InputIdentity, Mark
 from genrm_cli.storage.places import place_of
-
-
-@runtime_checkable
-class _Counted(Protocol):
-    """What is counted in a form of its own, such as `RunningStats`."""
-
-    def summary(self) -> object:
-        """Return what is written of it."""
-
 
 _COUNTED = [name for name in FIGURES if hasattr(RunMetrics, name) and name != "failed_figures"]
 _NO_STATISTICS = Statistics(count=0, mean=None, std=None, min=None, max=None)
@@ -111,10 +102,10 @@ def _figure(metrics: RunMetrics, name: str) -> object:
     return _summary_of(getattr(metrics, name))
 
 
-def _summary_of(value: object) -> object:
+def _summary_of(value: Any) -> object:
     if isinstance(value, GroupedCount):
         return replace(value)
-    if isinstance(value, _Counted):
+    if hasattr(value, "summary"):  # counted in a form of its own, such as `RunningStats`
         return value.summary()
     if isinstance(value, Mapping):
         return {str(key): _summary_of(each) for key, each in sorted(value.items())}

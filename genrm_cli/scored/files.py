@@ -98,18 +98,21 @@ def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list
         raise UsageError("'-' cannot be combined with other inputs.")
     if settings.input.together and len(uris) > 1:
         return [_set_of(sorted(uris), store)]
-    if not settings.input.together or len(uris) == 1:
-        _refuse_parts_of_sets(uris, store)
+    _refuse_parts_of_sets(uris, store)
     return [ScoredInput(uri, (uri,)) for uri in uris]
 
 
 def read_run_record(uri: str, store: Store) -> RunRecord | None:
     """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
-    content = store.at(uri).read()
     try:
-        return None if content is None else parse_json(RunRecord, content)
+        return _read_run_record(uri, store)
     except ValueError:
         return None
+
+
+def _read_run_record(uri: str, store: Store) -> RunRecord | None:
+    content = store.at(uri).read()
+    return None if content is None else parse_json(RunRecord, content)
 
 
 def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
@@ -121,9 +124,8 @@ def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
     if is_stream(scored.uri):
         return None
     uri = sibling(scored.uri, ".metrics.json")
-    content = store.at(uri).read()
     try:
-        return None if content is None else parse_json(RunRecord, content)
+        return _read_run_record(uri, store)
     except ValueError as error:
         raise InputError(f"{uri}: {error}", *REMEDY) from error
 

@@ -1,20 +1,19 @@
 """The rollouts of an input on disk, so that its lines are parsed once.
 
-Rows are pickled one after another, and memory holds where each begins. The prompt is a row of its
+Rows are pickled one after another, and memory holds where each is. The prompt is a row of its
 own in a second file, found by its digest while it is recent: the rollouts of a task share it, and a
 long session would otherwise be stored once for each.
 """
 
 import hashlib
 import pickle
-from array import array
 from collections import OrderedDict
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import CallingTurn, Media, Rollout, Turn
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.spool import Pieces, Spool
 
 # Collectors write the rollouts of a task near each other. A prompt that comes back later is stored
 # again, which costs disk, and nothing else.
@@ -25,7 +24,7 @@ _Prompt = tuple[tuple[Turn, ...], tuple[str, ...], tuple[Media, ...]]
 
 
 class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]):
-    """The rollouts of an input by row, each with its group key and a value; 8 bytes of memory a
+    """The rollouts of an input by row, each with its group key and a value; 16 bytes of memory a
     rollout.
 
     A prompt that several recent rollouts share is kept once, with its tools and images.
@@ -33,8 +32,8 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def __init__(self) -> None:
         self._rollouts = Spool()
+        self._rows = Pieces(self._rollouts)
         self._prompts = Spool()
-        self._offsets = array("Q")
         self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
         self._last: tuple[tuple[int, int], _Prompt] | None = None
 
@@ -49,8 +48,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
     def append(self, key: str | None, rollout: Rollout, value: _Kept) -> None:
         """Keep the rollout of the next row with its group key and a value."""
         row = (key, self._keep_prompt(rollout), vars(rollout) | _SHARED, value)
-        offset, _ = self._rollouts.write(pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
-        self._offsets.append(offset)
+        self._rows.add(len(self._rows), pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
         turns = [
@@ -69,9 +67,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def read(self, row: int) -> tuple[str | None, Rollout, _Kept]:
         """Return the group key of a row, its rollout and its value."""
-        end = self._offsets[row + 1] if row + 1 < len(self._offsets) else len(self._rollouts)
-        packed = self._rollouts.read(self._offsets[row], end - self._offsets[row])
-        key, span, values, value = pickle.loads(packed)  # noqa: S301  (our own bytes)
+        key, span, values, value = pickle.loads(self._rows[row])  # noqa: S301  (our own bytes)
         prompt, tools, media = self._prompt_at(span)
         rollout = Rollout.__new__(
             Rollout

@@ -84,7 +84,7 @@ class StepMetrics:
         """Log the step, unless it is empty, and begin the next."""
         if not self._metrics.groups:
             return
-        self._metrics.latencies = self._scorer.open_judges.latencies.since(self._earlier)
+        self._metrics.latency = self._scorer.open_judges.latencies.since(self._earlier)
         wall_time_s = time.monotonic() - self._begun_s
         plan = self._scorer.plan
         totals = run_totals(

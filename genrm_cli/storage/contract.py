@@ -131,10 +131,8 @@ class Location(ABC):
         follow symbolic links to folders."""
 
     @abstractmethod
-    def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
-        """Yield every file whose URI starts with this one, hidden ones too; of one folder on disk,
-        or if `flat`.
-        """
+    def iter_named(self) -> Iterator[Found]:
+        """Yield every file of one folder whose URI starts with this one, hidden ones too."""
 
     # Small objects, such as leases and journal segments, read and written in one piece
 

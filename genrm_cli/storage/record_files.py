@@ -112,9 +112,9 @@ class RecordFiles:
             self._timer.cancel()
         if self._files:
             metrics = self._metrics(f"{self._folder}/{self._stem}{self.suffixes[-1]}")
-            work = partial(self._finish, self._files, self._stem or "", metrics)
+            finish = partial(self._finish, self._files, self._stem or "", metrics)
             self._files = []
-            task = asyncio.ensure_future(self._try_in_thread(work))
+            task = asyncio.ensure_future(self._try_in_thread(finish))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         self._stem = None

@@ -77,7 +77,7 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
     unreadable: dict[str, str] = {}
     places = [store.at(f"{folder.rstrip('/')}/") for folder in folders]
     for found in chain.from_iterable(
-        place.iter_named(flat=True) if flat else place.iter_found() for place in places
+        place.iter_named() if flat else place.iter_found() for place in places
     ):
         uri = found.identity.uri
         if not uri.endswith((METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX)):

@@ -37,9 +37,9 @@ def metrics_of(seeds):
         metrics.add_outcome(Outcome(first, attempts=2, prompt_tokens=seed))
         metrics.add_outcome(Outcome(Failure(FailureKind.NO_VERDICT, f"seed {seed}")))
         metrics.add_scores(first)
-        metrics.pairs.both_orders.add([(first, second)])
+        metrics.pairs.both_orders.add(first, second)
         metrics.shares[f"component {seed % 2}"] += 0.5
-        metrics.latencies.add(0.01 * seed)
+        metrics.latency.add(0.01 * seed)
         component = metrics.components.setdefault(f"component {seed % 2}", ComponentMetrics())
         component.add_group([float(seed), 1.0, None])
         metrics.panel = metrics.panel or PanelMetrics(["x", "y"], [1.0, 2.0], [True, True])

@@ -45,17 +45,15 @@ def report(
     if invocation.settings.output.json_output:
         print_json(written.figures)
     if not invocation.settings.output.quiet:
-        for name, answer in written.answers:
-            of = f"{name}: " if len(written.answers) > 1 else ""
-            say(f"{of}can I train on this? {answer.answer}")
-            for reason in answer.reasons:
-                if reason.weight == answer.weight:
+        for run in written.runs:
+            of = f"{run.figures.uri}: " if len(written.runs) > 1 else ""
+            say(f"{of}can I train on this? {run.trust.answer}")
+            for reason in run.trust.reasons:
+                if reason.weight == run.trust.weight:
                     say(f"- {reason.text}")
-        if written.rejected_lines:
-            say_warning(
-                f"{counted(written.rejected_lines, 'line')} could not be read; the page counts "
-                "them."
-            )
+        rejected = sum(run.rejected for run in written.runs)
+        if rejected:
+            say_warning(f"{counted(rejected, 'line')} could not be read; the page counts them.")
         if written.groups_bytes > _LARGE_BYTES:
             size = f"{written.groups_bytes / 1_000_000:,.0f} MB"
             say_warning(

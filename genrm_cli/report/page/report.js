@@ -47,10 +47,7 @@ const present = (children) => children.flat(2).filter((child) => child !== null 
 
 const number = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 const link = (text, hash) => el("a", { href: "#" + new URLSearchParams(hash) }, text);
-const groupHash = (at) => {
-  const group = index.groups[at];
-  return index.runs.length > 1 ? { group: group.key, run: group.run } : { group: group.key };
-};
+const groupHash = (at) => ({ group: index.groups[at].key, run: index.groups[at].run });
 
 function inline(text) {  // `code` and **bold**
   return text.split(/(`[^`\n]+`|\*\*[^*\n]+\*\*)/).map((part) => {

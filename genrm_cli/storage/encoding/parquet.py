@@ -2,10 +2,8 @@
 
 import base64
 import io
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
@@ -13,7 +11,7 @@ import orjson
 from genrm_cli.errors import InputError, UsageError, how_to_install
 from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.records import Line
-from genrm_cli.storage.spool import Spool
+from genrm_cli.storage.spool import Pieces, Spool
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -66,14 +64,14 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         self._arrow = pyarrow
         self._uri = uri
         self._spool = Spool()
-        self._sizes = array("Q")
+        self._lines = Pieces(self._spool)
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
     def append(self, line: bytes) -> None:
-        """Add a record as a JSON line; takes 8 bytes of memory."""
-        self._sizes.append(self._spool.write(line)[1])
+        """Add a record as a JSON line; takes 16 bytes of memory."""
+        self._lines.add(len(self._lines), line)
 
     def write_to(self, write: Callable[[bytes], None]) -> None:
         """Write the file piece by piece."""
@@ -99,12 +97,9 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
             ) from error
 
     def _iter_batches(self) -> Iterator[list[Record]]:
-        sizes = iter(self._sizes)
-        offset = 0
-        while some := list(islice(sizes, _WRITTEN_ROWS)):
-            lines = self._spool.read(offset, sum(some))
-            offset += len(lines)
-            yield [orjson.loads(line) for line in lines.splitlines()]
+        for start in range(0, len(self._lines), _WRITTEN_ROWS):
+            end = min(start + _WRITTEN_ROWS, len(self._lines))
+            yield [orjson.loads(self._lines[row]) for row in range(start, end)]
 
 
 class _RowGroupSink(io.RawIOBase):

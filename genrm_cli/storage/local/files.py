@@ -74,7 +74,7 @@ class LocalFile(Location):
         """Yield files; memory holds their names."""
         return iter_matching_files(self.uri)
 
-    def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
+    def iter_named(self) -> Iterator[Found]:
         """Yield files of one folder."""
         folder, slash, start = self.uri.rpartition("/")
         for name in sorted_names(folder + slash):

@@ -48,7 +48,12 @@ class LocalSink:
         if os.path.isdir(self._target):  # noqa: PTH112
             raise StorageError(f"{uri}: is a folder; name a file in it")
         self._temp = unfinished_path(self._target)
-        self._fd = _create(self._temp, uri, mode)
+        try:
+            self._fd = os.open(self._temp, _NEW_FILE, mode)
+        except OSError as error:
+            raise unwritable(uri, error) from error
+        except ValueError as error:
+            raise UsageError(f"{uri!r} is not a file name: {error}") from error
         with contextlib.suppress(OSError):  # no such file, or a file system without modes
             os.fchmod(self._fd, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
         self._encoder = make_encoder(uri)
@@ -153,20 +158,17 @@ class StreamSink:
             raise unwritable(self.uri, error) from error
 
 
-def is_special(path: str) -> bool:
-    """Return whether a path is a device or a pipe."""
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116
-    except (OSError, ValueError):
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
 def is_streamed(uri: str) -> bool:
     """Return whether an output is a stream, a pipe or a device, so that no file can be stored next
     to it.
     """
-    return is_stream(uri) or (not is_remote(uri) and is_special(parse_local_path(uri)))
+    if is_stream(uri) or is_remote(uri):
+        return is_stream(uri)
+    try:
+        mode = os.stat(parse_local_path(uri)).st_mode  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def unfinished_path(target: Path) -> Path:
@@ -244,15 +246,6 @@ def unwritable(uri: str, error: OSError) -> StorageError:
     return StorageError(
         f"{uri}: cannot be written: {reason}; {advice}; the existing file is unchanged"
     )
-
-
-def _create(path: Path, uri: str, mode: int) -> int:
-    try:
-        return os.open(path, _NEW_FILE, mode)
-    except OSError as error:
-        raise unwritable(uri, error) from error
-    except ValueError as error:
-        raise UsageError(f"{uri!r} is not a file name: {error}") from error
 
 
 def sync_folder(folder: Path) -> None:

@@ -137,8 +137,6 @@ def _explain_fault(error: Exception) -> str:
             "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a "
             "profile, or run with a role that provides them"
         )
-    if isinstance(error, boto.PartialCredentialsError):
-        return "the AWS credentials are incomplete; set both the access key and the secret key"
     if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
         endpoint = without_password(str(error.kwargs.get("endpoint_url") or ""))
         server = "{}://{}".format(*urlsplit(endpoint)[:2]) if endpoint else "S3"

@@ -82,10 +82,10 @@ class S3Object(Location):
             if is_match(pattern, uri[skipped:].split("/")) or uri == self.uri:
                 yield found
 
-    def iter_named(self, *, flat: bool = False) -> Iterator[Found]:
-        """Yield the objects below a prefix."""
+    def iter_named(self) -> Iterator[Found]:
+        """Yield the objects whose keys have no other `/` after this one."""
         _, bucket, prefix = split_bucket(self.uri)
-        return self._iter_keys(bucket, prefix, flat=flat)
+        return self._iter_keys(bucket, prefix, flat=True)
 
     def read(self) -> bytes | None:
         """Get the object."""
