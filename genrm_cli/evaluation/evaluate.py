@@ -150,7 +150,8 @@ async def evaluate_judge(
     with run.open_source(pairs_uri) as source:
         for uri in places:
             run.store.at(uri).check_writable()  # before anything is paid for
-        with Outputs(run.store, overwrite=settings.output.force, mode=source.mode) as outputs:
+        mode = run.store.at(pairs_uri).mode()
+        with Outputs(run.store, overwrite=settings.output.force, mode=mode) as outputs:
             sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
             async with cancelled_by_signals(), open_exchange(run) as exchange:

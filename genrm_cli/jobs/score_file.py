@@ -168,7 +168,8 @@ class _InputWork:
     def _write_file(self, number: int) -> FileRecord:
         with self.sources.open(number) as source:
             uri = self.task.places.scored_files[number]
-            sink = self.sinks.get("scored") or self.outputs.open(uri, mode=source.mode)
+            mode = self.run.store.at(source.uri).mode()
+            sink = self.sinks.get("scored") or self.outputs.open(uri, mode=mode)
             _write_scored_lines(
                 source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink
             )

@@ -80,8 +80,8 @@ class VerdictCounts(Mergeable):
     """Counts of verdicts on pairs.
 
     Attributes:
-        first_wins: verdicts that prefer the response shown first; likewise `second_wins`. All
-            others are ties.
+        decided: verdicts that prefer a response, `first_wins` the one shown first. All others are
+            ties.
         contradictions: verdicts whose scores prefer one response and whose ranking prefers the
             other.
         echoes: verdicts whose ranking only repeats the score of both responses.
@@ -90,17 +90,12 @@ class VerdictCounts(Mergeable):
     """
 
     verdicts: int = 0
+    decided: int = 0
     first_wins: int = 0
-    second_wins: int = 0
     contradictions: int = 0
     echoes: int = 0
     both_orders: Agreement = field(default_factory=Agreement)
     repeats: Agreement = field(default_factory=Agreement)
-
-    @property
-    def decided(self) -> int:
-        """Verdicts that prefer a response."""
-        return self.first_wins + self.second_wins
 
     @property
     def flips(self) -> int:
@@ -144,5 +139,5 @@ class VerdictCounts(Mergeable):
         self.contradictions += contradicts_itself(verdict)
         self.echoes += echoes_score(verdict)
         lead = preferred(verdict)
+        self.decided += lead != 0
         self.first_wins += lead > 0
-        self.second_wins += lead < 0

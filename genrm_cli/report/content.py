@@ -93,21 +93,9 @@ def _marks(group: GroupFigures) -> list[tuple[str, str]]:
     )
 
 
-COLUMNS = [
-    "run",
-    "key",
-    "prompt",
-    "size",
-    "mean",
-    "spread",
-    "reliability",
-    "length",
-    "failed",
-    "rewards",
-    "at",
-]
+_FIGURES = ["key", "size", "mean", "spread", "reliability", "length", "failed"]
+COLUMNS = [*_FIGURES, "run", "prompt", "rewards", "at"]
 """Columns of the index; `at` is the number of the block and the position in it."""
-_NOT_FIGURES = ("run", "prompt", "rewards", "at")
 
 Row = list[Any]
 
@@ -139,20 +127,13 @@ class RunPage:
             "rejected_lines": self.rejected,
             "answer": self.trust.answer,
             "weight": self.trust.weight,
-            "reasons": [asdict(reason) for reason in self.trust.reasons],
+            "reasons": self.trust.reasons,
             "groups_with": {
                 name.removeprefix(prefix): len(tag.groups)
                 for name, tag in tags.items()
                 if name.startswith(prefix)
             },
-            "by_group": [
-                {
-                    name: value
-                    for name, value in zip(COLUMNS, row, strict=True)
-                    if name not in _NOT_FIGURES
-                }
-                for row in index_rows
-            ],
+            "by_group": [dict(zip(_FIGURES, row, strict=False)) for row in index_rows],
         }
 
 
@@ -214,12 +195,12 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
     measured = map(rounded, (mean, of.spread, of.reliability, of.length_effect))
     rewards = [round(reward, 2) for reward in of.rewards]
     return [
-        run,
         group.key,
-        group.prompt,
         group.size,
         *measured,
         group.failures.total(),
+        run,
+        group.prompt,
         rewards,
         at,
     ]
@@ -260,9 +241,7 @@ class Content:
             "runs": [{"uri": run.figures.uri} for run in self.runs],
             "columns": COLUMNS,
             "groups": self.rows,
-            "tags": {
-                name: {"label": tag.label, "groups": tag.groups} for name, tag in self.tags.items()
-            },
+            "tags": self.tags,
         }
 
     def figures(self, output: str) -> Record:

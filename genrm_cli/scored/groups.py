@@ -140,11 +140,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
 
     def _comparison(self, number: int) -> ComparisonRecord:
         comparison = parse_json(ComparisonRecord, self._comparisons[number])
-        return (
-            comparison
-            if comparison.reply is not None
-            else replace(comparison, reply=self._reply_of(comparison))
-        )
+        if comparison.reply is None:
+            return replace(comparison, reply=self._reply_of(comparison))
+        return comparison
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:
         """Return the reply to a comparison from the journal; None if the journal has none, or a
@@ -221,9 +219,7 @@ def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]
 
 def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:
     """Return the row numbers of each group, in their order."""
-    numbers = (
-        np.frombuffer(groups, dtype=np.uint32) if len(groups) else np.zeros(0, dtype=np.uint32)
-    )
+    numbers = np.array(groups, dtype=np.uint32)
     order = np.argsort(numbers, kind="stable")
     ends = np.searchsorted(numbers[order], np.arange(1, count))
     rows: Sequence[Sequence[int]] = np.split(order, ends)  # type: ignore[assignment]

@@ -64,13 +64,11 @@ class OpenInput(NamedTuple):
 
     Attributes:
         is_copy: whether nothing can change the content any more.
-        mode: the maximum mode of the outputs of this input.
     """
 
     identity: InputIdentity
     content: BinaryIO
     is_copy: bool
-    mode: int
 
 
 class Sink(Protocol):

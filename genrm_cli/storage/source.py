@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from genrm_cli.errors import InputError, StoppedError
-from genrm_cli.storage.contract import ANY_MODE, InputIdentity, Stop
+from genrm_cli.storage.contract import InputIdentity, Stop
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
 from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
 from genrm_cli.storage.encoding.records import Line
-from genrm_cli.storage.local.files import output_mode
 from genrm_cli.storage.local.walk import identity_of
 from genrm_cli.storage.location import changed, is_stream, unreadable
 from genrm_cli.storage.spool import Spool, UnpackedLimit
@@ -30,14 +29,13 @@ _STOP_EVERY_MS = 500
 
 @dataclass(eq=False)
 class Source(AbstractContextManager["Source"]):
-    """An input whose records can be read repeatedly; `mode` is the maximum mode of its outputs."""
+    """An input whose records can be read repeatedly."""
 
     identity: InputIdentity
     content: BinaryIO
     max_line_bytes: int
     stop: Stop | None
     is_copy: bool = field(kw_only=True)
-    mode: int = ANY_MODE
     max_unpacked: int | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -147,10 +145,8 @@ def open_source(
     if is_stream(uri):
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe one in")
-        stream = sys.stdin.buffer
-        content = _copy(stream, uri, stop, max_unpacked)
-        mode = _mode_of(stream)
-        return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True, mode=mode)
+        content = _copy(sys.stdin.buffer, uri, stop, max_unpacked)
+        return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True)
     opened = store.at(uri).open_input(stop)
     source = Source(
         opened.identity,
@@ -158,7 +154,6 @@ def open_source(
         max_line_bytes,
         stop,
         is_copy=opened.is_copy,
-        mode=opened.mode,
         max_unpacked=max_unpacked,
     )
     # A pipe, as from <(...), has no size and can be read only once.
@@ -171,13 +166,6 @@ def open_source(
         source.verify_unchanged()
         on_error.pop_all()
         return copy
-
-
-def _mode_of(stream: BinaryIO) -> int:
-    try:
-        return output_mode(os.fstat(stream.fileno()))
-    except OSError:  # a stream without a file descriptor
-        return ANY_MODE
 
 
 def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +36,7 @@ from genrm_cli.storage.location import is_stream, is_unfinished_name, parse_loca
 
 # The owner of outputs has to read them again in the next run, whatever the mode of the input.
 _OWN_MODE = 0o600
+_STDIN = 0  # its file descriptor
 
 
 class LocalFile(Location):
@@ -57,18 +57,16 @@ class LocalFile(Location):
             file = open(self.uri, "rb", buffering=0)  # noqa: SIM115, PTH123  (closed by the caller)
         except (OSError, ValueError) as error:
             raise unreadable(self.uri, error) from error
-        status = os.fstat(file.fileno())
-        identity = identity_of(self.uri, status)
-        return OpenInput(identity, file, is_copy=False, mode=output_mode(status))
+        return OpenInput(identity_of(self.uri, os.fstat(file.fileno())), file, is_copy=False)
 
     def mode(self) -> int:
-        """Return the mode of a file, with read and write access for its owner."""
-        if not is_stream(self.uri):
-            return output_mode(self._status())
-        try:
-            return output_mode(os.fstat(sys.stdin.fileno()))
-        except (OSError, ValueError):  # a stream without a file descriptor
+        """Return the mode of a file, or of the one that is the standard input, with read and write
+        access for its owner.
+        """
+        status = self._status()
+        if not stat.S_ISREG(status.st_mode):
             return ANY_MODE
+        return stat.S_IMODE(status.st_mode) & ANY_MODE | _OWN_MODE
 
     def iter_found(self) -> Iterator[Found]:
         """Yield files; memory holds their names."""
@@ -159,7 +157,7 @@ class LocalFile(Location):
 
     def _status(self) -> os.stat_result:
         try:
-            return os.stat(self.uri)  # noqa: PTH116
+            return os.fstat(_STDIN) if is_stream(self.uri) else os.stat(self.uri)  # noqa: PTH116
         except (OSError, ValueError) as error:
             raise unreadable(self.uri, error) from error
 
@@ -185,12 +183,3 @@ class LocalFile(Location):
             sync_folder(target.parent)
         except OSError as error:
             raise unwritable(self.uri, error) from error
-
-
-def output_mode(status: os.stat_result) -> int:
-    """Return the maximum mode of the outputs of an input, plus read and write access for their
-    owner.
-    """
-    if not stat.S_ISREG(status.st_mode):
-        return ANY_MODE
-    return stat.S_IMODE(status.st_mode) & ANY_MODE | _OWN_MODE

@@ -63,7 +63,7 @@ class S3Object(Location):
         """Download one version of the object."""
         identity = self.identify()
         content = download(self._client(), identity, stop or (lambda: False))
-        return OpenInput(identity, content, is_copy=True, mode=ANY_MODE)
+        return OpenInput(identity, content, is_copy=True)
 
     def mode(self) -> int:
         """Return the default: objects have no mode."""
