@@ -1,7 +1,7 @@
 """The data of a report, run by run: figures, tags and groups, for the page and as JSON."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from genrm_cli.metrics.group_measures import NOISY_BELOW
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import number_text
-from genrm_cli.report.figures import FORMAT, RunFigures, figures_of, reason_text
+from genrm_cli.report.figures import RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import (
     group_document,
     mask_of,
@@ -39,12 +39,9 @@ class Tag:
     groups: list[int] = field(default_factory=list)
 
 
-def add_tags(
-    tags: dict[str, Tag], run: int, start: int, figures: RunFigures, groups: Sequence[GroupFigures]
-) -> None:
-    """Add the tags of a run, whose first group has the number `start`, by names with a prefix of
-    its own.
-    """
+def _tags_of(start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> dict[str, Tag]:
+    """Return the tags of a run, whose first group has the number `start` on the page."""
+    tags: dict[str, Tag] = {}
     for number, group in enumerate(groups, start):
         of = group.measures
         for name, words, histogram, values in (
@@ -55,42 +52,39 @@ def add_tags(
         ):
             for bin_ in sorted({histogram.bin_of(value) for value in values if value is not None}):
                 low, high = map(number_text, histogram.edges[bin_ : bin_ + 2])
-                tags.setdefault(
-                    f"{run}-{name}-{bin_}", Tag(f"{words} from {low} to {high}")
-                ).groups.append(number)
-        for name, label in _marks(group):
-            tags.setdefault(f"{run}-{name}", Tag(label)).groups.append(number)
+                tag = tags.setdefault(f"{name}-{bin_}", Tag(f"{words} from {low} to {high}"))
+                tag.groups.append(number)
+        for name, label in _iter_marks(group):
+            tags.setdefault(name, Tag(label)).groups.append(number)
+    return tags
 
 
-def _marks(group: GroupFigures) -> list[tuple[str, str]]:
-    """Return the names and labels of the tags that a group has by itself."""
+def _iter_marks(group: GroupFigures) -> Iterator[tuple[str, str]]:
+    """Yield the names and labels of the tags that a group has by itself."""
     measures = group.measures
-    effect = group.measures.length_effect
+    effect = measures.length_effect
     marks = (
         ("all", "all groups", True),
         ("baseline", "judged by the built-in baseline", group.is_baseline),
-        ("unscored", "rollouts without a reward", bool(group.unscored)),
+        ("unscored", "rollouts without a reward", group.unscored),
         ("no-spread", "equal rewards", measures.is_flat),
         ("noisy", f"mostly noise (reliability below {NOISY_BELOW})", measures.is_noisy),
-        ("failed", "comparisons without a verdict", bool(group.failures)),
-        ("not-asked", "comparisons that were not asked", bool(group.not_asked)),
-        ("flips", "pairs that flip when swapped", bool(measures.verdicts.flips)),
+        ("failed", "comparisons without a verdict", group.failures),
+        ("not-asked", "comparisons that were not asked", group.not_asked),
+        ("flips", "pairs that flip when swapped", measures.verdicts.flips),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
-        (
-            "caused_failures",
-            "rollouts that make the judge fail",
-            bool(group.caused_failures),
-        ),
-        ("repeated", "responses repeated", bool(group.duplicates)),
+        ("caused_failures", "rollouts that make the judge fail", group.caused_failures),
+        ("repeated", "responses repeated", group.duplicates),
     )
-    named = [(name, label) for name, label, holds in marks if holds]
-    kinds = [(f"failure-{kind}", f"failures of kind {kind}") for kind in group.failures]
-    kinds += [(f"component-{name}", f"rollouts that differ in {name}") for name in group.varying]
-    return (
-        named
-        + kinds
-        + [(f"reason-{reason}", f"unscored: {reason_text(reason)}") for reason in group.unscored]
-    )
+    for name, label, holds in marks:
+        if holds:
+            yield name, label
+    for kind in group.failures:
+        yield f"failure-{kind}", f"failures of kind {kind}"
+    for name in group.varying:
+        yield f"component-{name}", f"rollouts that differ in {name}"
+    for reason in group.unscored:
+        yield f"reason-{reason}", f"unscored: {reason_text(reason)}"
 
 
 _FIGURES = ["key", "size", "mean", "spread", "reliability", "length", "failed"]
@@ -105,49 +99,38 @@ class RunPage:
     """One run on the page.
 
     Attributes:
-        start: number of its first group on the page.
+        rows: of the index, one a group, as `COLUMNS` name them.
+        tags: the groups behind each number.
         rejected: lines that are not scored lines.
     """
 
-    number: int
-    start: int
     figures: RunFigures
     trust: Trust
     groups: Sequence[GroupFigures]
+    rows: Sequence[Row]
+    tags: Mapping[str, Tag]
     rejected: int
 
-    def as_dict(self, rows: Sequence[Row], tags: Mapping[str, Tag]) -> Record:
-        """Return all numbers of the run on the page, JSON-ready, from the index and the tags of all
-        runs.
-        """
-        index_rows = rows[self.start : self.start + len(self.groups)]
-        prefix = f"{self.number}-"
+    def as_dict(self) -> Record:
+        """Return all numbers of the run on the page, JSON-ready."""
         return {
             **asdict(self.figures),
             "rejected_lines": self.rejected,
             "answer": self.trust.answer,
             "weight": self.trust.weight,
             "reasons": self.trust.reasons,
-            "groups_with": {
-                name.removeprefix(prefix): len(tag.groups)
-                for name, tag in tags.items()
-                if name.startswith(prefix)
-            },
-            "by_group": [dict(zip(_FIGURES, row, strict=False)) for row in index_rows],
+            "groups_with": {name: len(tag.groups) for name, tag in self.tags.items()},
+            "by_group": [dict(zip(_FIGURES, row, strict=False)) for row in self.rows],
         }
 
 
 def read_run(
-    number: int,
-    scored: ScoredInput,
-    settings: Settings,
-    blocks: Blocks,
-    rows: list[Row],
+    number: int, start: int, scored: ScoredInput, settings: Settings, blocks: Blocks
 ) -> RunPage:
-    """Read a run, pack its groups, and add their rows to the index."""
+    """Read a run and pack its groups, the first of which has the number `start` on the page."""
     mask = mask_of(settings.judge.redact_pattern)
-    start = len(rows)
     judge = None
+    rows = list[Row]()
     measured = list[GroupFigures]()
     components: dict[str, list[float]] = {}
     keys = Counter[str]()
@@ -175,7 +158,8 @@ def read_run(
             scored.name, measured, components, run.metrics, judge, summary, prices
         )
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
-        return RunPage(number, start, figures_of_run, trust, measured, run.rejects.total())
+        tags = _tags_of(start, figures_of_run, measured)
+        return RunPage(figures_of_run, trust, measured, rows, tags, run.rejects.total())
 
 
 def _kept_of(record: Record) -> Record:
@@ -206,48 +190,30 @@ def _row(run: int, group: GroupFigures, at: tuple[int, int]) -> Row:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """The data of all inputs.
+def page_values(runs: Sequence[RunPage], mask_patterns: Sequence[str]) -> Record:
+    """Return the values of the template."""
+    figures = [run.figures for run in runs]
+    names = ", ".join(each.uri.rpartition("/")[2] for each in figures)
+    return {
+        "title": f"Report on {names}" if names else "Ranking of policies",
+        "runs": runs,
+        "prompts": [{group.key: group.prompt for group in run.groups} for run in runs],
+        "mask_patterns": mask_patterns,
+        # Those without a metrics file, whose time is unknown, are last.
+        "in_time": sorted(enumerate(runs), key=lambda each: each[1].figures.time or "unknown"),
+        "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
+    }
 
-    Attributes:
-        runs: in the order given.
-        tags: the groups behind each number.
-        rows: of the index, one a group, as `COLUMNS` name them.
-    """
 
-    runs: Sequence[RunPage]
-    tags: Mapping[str, Tag]
-    rows: Sequence[Row]
-
-    def page_values(self, mask_patterns: Sequence[str]) -> Record:
-        """Return the values of the template."""
-        figures = [run.figures for run in self.runs]
-        names = ", ".join(each.uri.rpartition("/")[2] for each in figures)
-        return {
-            "title": f"Report on {names}" if names else "Ranking of policies",
-            "runs": self.runs,
-            "prompts": [{group.key: group.prompt for group in run.groups} for run in self.runs],
-            "tags": self.tags,
-            "mask_patterns": mask_patterns,
-            # Those without a metrics file, whose time is unknown, are last.
-            "in_time": sorted(self.runs, key=lambda run: run.figures.time or "unknown"),
-            "mixed": len({(each.judge, each.settings_digest) for each in figures}) > 1,
-        }
-
-    def page_index(self) -> Record:
-        """Return the index of all groups, for the script of the page."""
-        return {
-            "runs": [{"uri": run.figures.uri} for run in self.runs],
-            "columns": COLUMNS,
-            "groups": self.rows,
-            "tags": self.tags,
-        }
-
-    def figures(self, output: str) -> Record:
-        """Return every figure of the page, JSON-ready."""
-        return {
-            "format": FORMAT,
-            "output": output,
-            "runs": [run.as_dict(self.rows, self.tags) for run in self.runs],
-        }
+def page_index(runs: Sequence[RunPage]) -> Record:
+    """Return the index of all groups, for the script of the page."""
+    return {
+        "runs": [{"uri": run.figures.uri} for run in runs],
+        "columns": COLUMNS,
+        "groups": [row for run in runs for row in run.rows],
+        "tags": {
+            f"{number}-{name}": tag
+            for number, run in enumerate(runs)
+            for name, tag in run.tags.items()
+        },
+    }

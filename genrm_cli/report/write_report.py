@@ -17,8 +17,8 @@ from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
-from genrm_cli.report.content import Content, Row, RunPage, Tag, add_tags, read_run
-from genrm_cli.report.figures import reason_text
+from genrm_cli.report.content import RunPage, page_index, page_values, read_run
+from genrm_cli.report.figures import FORMAT, reason_text
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
@@ -92,28 +92,25 @@ def write_report(
     mode = reduce(int.__and__, (store.at(uri).mode() for uri in uris))
     with Blocks() as blocks, Outputs(store, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
-        tags = dict[str, Tag]()
-        rows = list[Row]()
         runs = list[RunPage]()
         for number, each in enumerate(scored):
-            run = read_run(number, each, settings, blocks, rows)
-            add_tags(tags, number, run.start, run.figures, run.groups)
-            runs.append(run)
+            start = sum(len(run.rows) for run in runs)
+            runs.append(read_run(number, start, each, settings, blocks))
         blocks.finish()
-        content = Content(runs, tags, rows)
-        values = content.page_values(settings.judge.redact_pattern)
+        values = page_values(runs, settings.judge.redact_pattern)
         values["ranking"] = None
         if policies is not None:
             values["ranking"] = policies.ranking
             values["curve"] = draw_series(policies.curve, "Elo")
         before, after = _render(values).split(_MARK)
         sink.write(before.encode())
-        sink.write(_inert("index", packed(render_record(content.page_index()))))
+        sink.write(_inert("index", packed(render_record(page_index(runs)))))
         for number, block in enumerate(blocks):
             sink.write(_inert(f"block-{number}", block))
         sink.write(after.encode())
         outputs.commit()
-        return WrittenReport(content.figures(target), target, blocks.size_bytes, runs)
+        figures = {"format": FORMAT, "output": target, "runs": [run.as_dict() for run in runs]}
+        return WrittenReport(figures, target, blocks.size_bytes, runs)
 
 
 def _render(values: JsonObject) -> str:
