@@ -84,8 +84,8 @@ class RunningStats:
 
     count: int = 0
     mean: float | None = None
-    low: float | None = None
-    high: float | None = None
+    low: float = math.inf
+    high: float = -math.inf
     squares: float = 0.0  # sum of squared distances from the mean
 
     def add(self, value: float) -> None:
@@ -94,20 +94,18 @@ class RunningStats:
         before = 0.0 if self.mean is None else self.mean
         self.mean = before + (value - before) / self.count
         self.squares += (value - before) * (value - self.mean)
-        self.low = value if self.low is None else min(self.low, value)
-        self.high = value if self.high is None else max(self.high, value)
+        self.low = min(self.low, value)
+        self.high = max(self.high, value)
 
     def merge(self, other: "RunningStats") -> None:
         """Add the numbers of another stream.
 
         Source: Chan, Golub and LeVeque, COMPSTAT 1982, pairwise update.
         """
-        if other.mean is None or other.low is None or other.high is None:
+        if other.mean is None:
             return
-        if self.mean is None or self.low is None or self.high is None:
+        if self.mean is None:
             self.mean = other.mean
-            self.low = other.low
-            self.high = other.high
         count = self.count + other.count
         gap = other.mean - self.mean
         self.squares += other.squares + gap * gap * self.count * other.count / count
@@ -118,7 +116,7 @@ class RunningStats:
 
     def scaled(self, factor: float) -> "RunningStats":
         """Return the statistics of the numbers times a factor of 0 or more."""
-        if self.mean is None or self.low is None or self.high is None:
+        if self.mean is None:
             return RunningStats()
         return RunningStats(
             count=self.count,
@@ -142,7 +140,11 @@ class RunningStats:
     def summary(self) -> Statistics:
         """Return the statistics of the numbers so far."""
         return Statistics(
-            count=self.count, mean=self.mean, std=self.deviation(), min=self.low, max=self.high
+            count=self.count,
+            mean=self.mean,
+            std=self.deviation(),
+            min=self.low if self.count else None,
+            max=self.high if self.count else None,
         )
 
 

@@ -54,16 +54,21 @@ class OtherLease:
 class Lease:
     """A lease held by this run. All methods block on storage."""
 
-    uri: str
+    stem: str
+    number: int
     content: bytes
     store: Store
 
+    @property
+    def uri(self) -> str:
+        """Where the lease is stored."""
+        return f"{self.stem}{_MARK}{self.number}"
+
     def verify(self) -> None:
         """Raise `LeaseLostError` if another run took over the lease, or the lease was removed."""
-        start, _, number = self.uri.rpartition(_MARK)
-        newer = [other for other, _ in _numbered(start, self.store) if other > int(number)]
+        highest = max((number for number, _ in _numbered(self.stem, self.store)), default=0)
         content = self.store.at(self.uri).read()
-        if newer or content not in (None, self.content):
+        if highest > self.number or content not in (None, self.content):
             raise LeaseLostError(
                 f"{self.uri}: another run took over this lease; its results are kept instead of "
                 "those of this run."
@@ -100,7 +105,7 @@ class Leases:
             if numbered and (held := self._held(numbered[-1][1])) is not None:
                 return held
             number = numbered[-1][0] + 1 if numbered else 1
-            lease = Lease(f"{stem}{_MARK}{number}", self._content(), self._store)
+            lease = Lease(stem, number, self._content(), self._store)
             if self._store.at(lease.uri).create(lease.content) and self._settle(lease, numbered):
                 return lease
         return OtherLease("another run", "a moment ago", self.expiry_s)
@@ -129,29 +134,23 @@ class Leases:
         """Verify a new lease and remove earlier ones, so that a returning owner does not find its
         own lease.
         """
+        known = {found.identity for _, found in before}
         try:
-            if not self._is_highest(lease, before):
-                lease.release()
-                return False
+            # A lease created during a take-over may be missing from the first listing.
+            for number, found in _numbered(lease.stem, self._store):
+                is_known = number == lease.number or found.identity in known
+                if number > lease.number or not is_known:
+                    lease.release()
+                    return False
             for _, found in before:
-                with suppress(
-                    StorageError
-                ):  # deleting may be forbidden, but only the highest number counts
+                # Deleting may be forbidden, but only the highest number counts.
+                with suppress(StorageError):
                     self._store.at(found.identity.uri).remove()
         except StorageError:
             with suppress(StorageError):  # nothing would renew or remove it
                 lease.release()
             raise
         return True
-
-    def _is_highest(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
-        """List again: a lease created during a take-over may be missing from the first listing."""
-        start, _, number = lease.uri.rpartition(_MARK)
-        known = {found.identity for _, found in before}
-        others = (
-            entry for entry in _numbered(start, self._store) if entry[1].identity.uri != lease.uri
-        )
-        return all(other < int(number) and found.identity in known for other, found in others)
 
 
 def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:

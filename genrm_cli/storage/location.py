@@ -62,7 +62,7 @@ def split_bucket(uri: str) -> tuple[str, str, str]:
 def parse_object_uri(uri: str) -> tuple[str, str]:
     """Split `s3://bucket/key` into bucket and key, which must not end in a slash."""
     bucket, _, key = uri.partition("//")[2].partition("/")
-    if not is_remote(uri) or not bucket or not key:
+    if not bucket or not key:
         raise UsageError(
             f"{uri!r} is not an object: expected {_OBJECTS}, with scheme, bucket and key"
         )

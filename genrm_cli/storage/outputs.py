@@ -30,12 +30,11 @@ class Outputs(AbstractContextManager["Outputs"]):
     overwrite: bool
     mark_uri: str | None = None
     mode: int = ANY_MODE
-    _sinks: list[Sink] = field(default_factory=list, init=False)
-    _places: set[str] = field(default_factory=set, init=False)
+    _sinks: dict[str, Sink] = field(default_factory=dict, init=False)  # by place
 
     def __exit__(self, *_: object) -> None:
         with ExitStack() as aborts:  # a failing abort must not prevent the others
-            for sink in self._sinks:
+            for sink in self._sinks.values():
                 aborts.callback(sink.abort)
 
     def open(self, uri: str, *, mode: int | None = None) -> Sink:
@@ -43,19 +42,17 @@ class Outputs(AbstractContextManager["Outputs"]):
         instead of that of all.
         """
         place = place_of(uri)
-        if place in self._places:
+        if place in self._sinks:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
         sink = self.store.open_sink(
             uri, overwrite=self.overwrite, mode=self.mode if mode is None else mode
         )
-        self._sinks.append(sink)
-        self._places.add(place)
+        self._sinks[place] = sink
         return sink
 
     def discard(self, sink: Sink) -> None:
         """Drop an output, so that it does not appear."""
-        self._sinks.remove(sink)
-        self._places.discard(place_of(sink.uri))
+        del self._sinks[place_of(sink.uri)]
         sink.abort()
 
     def commit(self) -> None:
@@ -64,12 +61,12 @@ class Outputs(AbstractContextManager["Outputs"]):
         The content of all outputs is stored before the first one is published, so a full disk
         publishes none. If publishing one fails or the process is killed, earlier outputs are
         published and later ones are not; the mark then remains."""
-        for sink in self._sinks:
+        for sink in self._sinks.values():
             sink.finish()
         mark = None if self.mark_uri is None else self.store.at(self.mark_uri)
         if mark is not None:
             mark.replace(b"a run stopped while its outputs appeared: score again\n")
-        for sink in self._sinks:
+        for sink in self._sinks.values():
             sink.commit()
         if mark is not None:
             with suppress(StorageError):  # the outputs are complete, whether or not it remains

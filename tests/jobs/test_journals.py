@@ -96,14 +96,14 @@ def test_what_one_machine_learns_another_one_knows(s3_bucket, state, monkeypatch
             return journal.recall(b"\x01" * 32)
 
     asyncio.run(record())
-    segments = [found.identity for found in run.store.at(folder).iter_named()]
+    segments = [found.identity for found in run.store.at(folder).iter_found()]
     assert len(segments) == 1
     monkeypatch.setenv("XDG_STATE_HOME", str(state) + "-elsewhere")
     known = asyncio.run(recall())
     assert known is not None
     assert known.result == GOOD.result
     assert known.from_journal is True
-    assert [found.identity for found in run.store.at(folder).iter_named()] == segments
+    assert [found.identity for found in run.store.at(folder).iter_found()] == segments
 
 
 def test_verdicts_from_before_the_second_place_are_copied(s3_bucket):
@@ -119,7 +119,7 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket):
 
     asyncio.run(open_it(Settings(), 7))
     asyncio.run(open_it(settings_from(journal=folder, segment_calls=3), 0))
-    assert len(list(new_run(Settings()).store.at(folder).iter_named())) == 3
+    assert len(list(new_run(Settings()).store.at(folder).iter_found())) == 3
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def elsewhere(lease):
         }
     ).encode()
     STORE.at(lease.uri).replace(content)
-    return Lease(lease.uri, content, STORE)
+    return Lease(lease.stem, lease.number, content, STORE)
 
 
 def start_taker(*outputs):

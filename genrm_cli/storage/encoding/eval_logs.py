@@ -27,8 +27,13 @@ _ZSTANDARD = 93
 _ENCRYPTED = 0x1
 _LOCAL_HEADER_BYTES = 30
 _DAMAGED = (
-    *(zipfile.BadZipFile, zlib.error, zstandard.ZstdError, struct.error),
-    *(EOFError, NotImplementedError, UnicodeDecodeError),
+    zipfile.BadZipFile,
+    zlib.error,
+    zstandard.ZstdError,
+    struct.error,
+    EOFError,
+    NotImplementedError,
+    UnicodeDecodeError,
 )
 # A dump of slime holds `samples`. Without `weights_only`, loading a file runs any code in it.
 TORCH_ADVICE = (

@@ -86,8 +86,7 @@ class LocalFile(Location):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(f"{self.uri}: cannot be read: {reason}") from error
+            raise self._failed("read", error) from error
 
     def create(self, data: bytes) -> bool:
         """Link a complete file to its name."""
@@ -110,8 +109,7 @@ class LocalFile(Location):
         except NotADirectoryError:
             return
         except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(f"{self.uri}: cannot be removed: {reason}") from error
+            raise self._failed("removed", error) from error
 
     def exists(self) -> bool:
         """Return whether a file, a folder or a dangling link has this name."""
@@ -126,8 +124,7 @@ class LocalFile(Location):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(f"{self.uri}: cannot be inspected: {reason}") from error
+            raise self._failed("inspected", error) from error
         if stat.S_ISDIR(found.st_mode):
             raise StorageError(f"{self.uri}: is a folder; name a file in it")
         if not stat.S_ISREG(found.st_mode):
@@ -146,7 +143,6 @@ class LocalFile(Location):
     def check_writable(self) -> None:
         """Create and remove a hidden file in the same folder."""
         if not is_streamed(self.uri):
-            # This creates and removes a file in the same folder.
             LocalSink(self.uri, overwrite=True).abort()
 
     def open_sink(self, *, overwrite: bool, mode: int) -> Sink:
@@ -154,6 +150,9 @@ class LocalFile(Location):
         if is_streamed(self.uri):
             return StreamSink(self.uri)
         return LocalSink(self.uri, overwrite=overwrite, mode=mode)
+
+    def _failed(self, what: str, error: OSError) -> StorageError:
+        return StorageError(f"{self.uri}: cannot be {what}: {error.strerror or error}")
 
     def _status(self) -> os.stat_result:
         try:

@@ -18,12 +18,11 @@ _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # ELOOP: a symbolic link to 
 
 def iter_matching_files(path: str) -> Iterator[Found]:
     """Yield the files below a folder, or matching a pattern; memory holds their names."""
-    if os.path.isdir(path):  # noqa: PTH112
-        rest = ""
-    elif os.path.lexists(path):
-        yield from iter_if_file(path)
-        return
-    else:
+    rest = ""
+    if not os.path.isdir(path):  # noqa: PTH112
+        if os.path.lexists(path):
+            yield from iter_if_file(path)
+            return
         rest = split_pattern(path)[1]
     folder = literal_folder(path)
     if not os.path.isdir(folder):  # noqa: PTH112

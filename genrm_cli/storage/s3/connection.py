@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 NO_OBJECT = "no such object; check the key (a prefix ends in /)"
 _ADVICE = {
     "NoSuchBucket": "no such bucket; check its name, the account and the S3 endpoint",
-    **dict.fromkeys(("NoSuchKey", "404"), NO_OBJECT),
+    "NoSuchKey": NO_OBJECT,
+    "404": NO_OBJECT,
     **dict.fromkeys(
         ("ExpiredToken", "ExpiredTokenException"),
         "the AWS session token has expired; sign in again",
