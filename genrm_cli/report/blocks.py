@@ -28,9 +28,6 @@ class Blocks(AbstractContextManager["Blocks"]):
     def __exit__(self, *_: object) -> None:
         self._spool.close()
 
-    def __len__(self) -> int:
-        return len(self._blocks)
-
     @property
     def size_bytes(self) -> int:
         """Bytes of all blocks as text."""

@@ -39,7 +39,7 @@ class Tag:
     groups: list[int] = field(default_factory=list)
 
 
-def _tags_of(start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> dict[str, Tag]:
+def tags_of(start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> dict[str, Tag]:
     """Return the tags of a run, whose first group has the number `start` on the page."""
     tags: dict[str, Tag] = {}
     for number, group in enumerate(groups, start):
@@ -132,7 +132,6 @@ def read_run(
     judge = None
     rows = list[Row]()
     measured = list[GroupFigures]()
-    components: dict[str, list[float]] = {}
     keys = Counter[str]()
     sessions = SessionMetrics()
     with ScoredRun(scored, settings, open_known_journal, _kept_of) as run:
@@ -147,18 +146,14 @@ def read_run(
             figures = measure_group(group, prompt_beginning(group, mask))
             for each in group.members:
                 sessions.add(each.record, each.line.reward, mask)
-                for name, value in (each.line.components or {}).items():
-                    components.setdefault(name, []).extend(() if value is None else (value,))
             measured.append(figures)
             rows.append(_row(number, figures, blocks.add(group_document(group, mask))))
             judge = judge or group.line.judge
         summary = sessions.summary()
         prices = (settings.limits.price_in, settings.limits.price_out)
-        figures_of_run = figures_of(
-            scored.name, measured, components, run.metrics, judge, summary, prices
-        )
+        figures_of_run = figures_of(scored.name, measured, run.metrics, judge, summary, prices)
         trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
-        tags = _tags_of(start, figures_of_run, measured)
+        tags = tags_of(start, figures_of_run, measured)
         return RunPage(figures_of_run, trust, measured, rows, tags, run.rejects.total())
 
 

@@ -139,7 +139,6 @@ class RunFigures:
 def figures_of(
     uri: str,
     groups: Sequence[GroupFigures],
-    components: Mapping[str, Sequence[float]],
     metrics: RunRecord | None,
     judge: str | None,
     sessions: SessionSummary | None,
@@ -155,6 +154,10 @@ def figures_of(
     verdicts = VerdictCounts()
     for each in measured:
         verdicts.merge(each.verdicts)
+    components: dict[str, list[float]] = {}
+    for group in groups:
+        for name, values in group.components.items():
+            components.setdefault(name, []).extend(values)
     asked = _total(groups, "asked")
     failed = sum(failures.values())
     rollouts = _total(groups, "size")

@@ -2,7 +2,7 @@
 
 import string
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
@@ -31,7 +31,7 @@ class GroupFigures:
         unscored: rollouts without a reward, by the code of the reason.
         caused_failures: rollouts that make the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
-        varying: components that differ between its rollouts.
+        components: their values that are known, by name.
     """
 
     key: str
@@ -45,8 +45,13 @@ class GroupFigures:
     unscored: Counter[str]
     caused_failures: int
     duplicates: int
-    varying: tuple[str, ...]
+    components: Mapping[str, Sequence[float]]
     is_baseline: bool
+
+    @property
+    def varying(self) -> list[str]:
+        """The components that differ between its rollouts."""
+        return [name for name, values in self.components.items() if len(set(values)) > 1]
 
 
 def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
@@ -58,8 +63,14 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     failures = Counter(
         each.failure.kind.value for each in group.comparisons if each.failure is not None
     )
-    plain = [each for each in map(_plain, words) if each]
+    plain = list(filter(None, map(_plain, words)))
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
+    components: dict[str, list[float]] = {}
+    for each in group.members:
+        for name, value in (each.line.components or {}).items():
+            known = components.setdefault(name, [])
+            if value is not None:
+                known.append(value)
     return GroupFigures(
         group.key,
         prompt,
@@ -82,18 +93,9 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
         ),
         sum(bool(each.line.caused_failures) for each in group.members),
         len(plain) - len(set(plain)),
-        _varying(group),
+        components,
         group.line.is_baseline,
     )
-
-
-def _varying(group: ScoredGroup) -> tuple[str, ...]:
-    values: dict[str, set[float]] = {}
-    for each in group.members:
-        for name, value in (each.line.components or {}).items():
-            if value is not None:
-                values.setdefault(name, set()).add(value)
-    return tuple(name for name, distinct in values.items() if len(distinct) > 1)
 
 
 def _plain(text: str) -> bytes:

@@ -33,7 +33,7 @@ _SIDE_FILE = re.compile(
     r"(\.scored|\.comparisons|\.rejects"
     r"|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
 )
-_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+_PLACEHOLDER = re.compile(r"\{(dir|path|stem)\}")
 _DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
 
 
@@ -170,14 +170,11 @@ def render_place(template: str, uri: str, below: str) -> str:
         "stem": stem_of(uri).rpartition("/")[2],
     }
 
-    def word(match: re.Match[str]) -> str:
-        if match[1] not in words:
-            raise UsageError(
-                naming("$output_template"),
-                f": unknown {match[0]}; use {{dir}}, {{path}} and {{stem}}.",
-            )
-        return words[match[1]]
-
+    if set("{}") & set(_PLACEHOLDER.sub("", template)):
+        raise UsageError(
+            naming("$output_template"),
+            f" {template}: braces can only hold a word: {{dir}}, {{path}} or {{stem}}.",
+        )
     if not words["path"]:  # with its slash, or `{path}/x` would be in the root
         template = template.replace("{path}/", "")
     if (
@@ -190,12 +187,7 @@ def render_place(template: str, uri: str, below: str) -> str:
             f"{uri}: its key contains '..', so {{path}} could lead anywhere on this machine; "
             "rename it."
         )
-    if set("{}") & set(_PLACEHOLDER.sub("", template)):
-        raise UsageError(
-            naming("$output_template"),
-            f" {template}: unmatched brace; write {{dir}}, {{path}} or {{stem}}.",
-        )
-    place = _PLACEHOLDER.sub(word, template)
+    place = _PLACEHOLDER.sub(lambda match: words[match[1]], template)
     # In keys every slash counts.
     return place if is_remote(place) else _DOUBLED_SLASHES.sub("/", place).removeprefix("./")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
 
-from genrm_cli.report.content import Tag, add_tags
+from genrm_cli.report.content import tags_of
 from genrm_cli.report.figures import figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
 from genrm_cli.report.measure_group import measure_group
@@ -44,7 +44,7 @@ def figures(*groups, time="2026-01-01"):
     """Return the figures of groups."""
     measured = [measure_group(group, "") for group in groups]
     return figures_of(
-        f"{time}.scored.jsonl", measured, {}, from_json(RunRecord, metrics(time=time)), "j", None
+        f"{time}.scored.jsonl", measured, from_json(RunRecord, metrics(time=time)), "j", None
     )
 
 
@@ -90,7 +90,7 @@ def test_a_component_leads_to_the_groups_that_it_tells_apart():
     members = [
         member_of("a", 1.0, 3, index=index, components=each) for index, each in enumerate(lines)
     ]
-    assert measure_group(ScoredGroup("task:1", tuple(members), ()), "").varying == ("empathy",)
+    assert measure_group(ScoredGroup("task:1", tuple(members), ()), "").varying == ["empathy"]
 
 
 def test_rewards_of_the_baseline_are_not_to_be_trained_on():
@@ -120,11 +120,10 @@ def test_every_bar_leads_to_the_groups_behind_it():
     """The tags of a histogram's bins cover each group that has a value, and no bin without one."""
     groups = [group_of(["a", "bb", "ccc"], [float(k), 2.0 * k, 3.0]) for k in range(1, 6)]
     run = figures(*groups)
-    tags = dict[str, Tag]()
-    add_tags(tags, 0, 0, run, [measure_group(group, "") for group in groups])
-    bins = {name for name in tags if name.startswith("0-reward-")}
+    tags = tags_of(0, run, [measure_group(group, "") for group in groups])
+    bins = {name for name in tags if name.startswith("reward-")}
     assert bins == {
-        f"0-reward-{number}" for number, count in enumerate(run.reward_histogram.counts) if count
+        f"reward-{number}" for number, count in enumerate(run.reward_histogram.counts) if count
     }
     assert set().union(*(tags[name].groups for name in bins)) == set(range(5))
 

@@ -226,8 +226,8 @@ def test_places_at_the_edges():
 
 def test_an_unknown_placeholder_is_refused():
     """The message says which words there are."""
-    for word in ["{name}", "{}", "{DIR}"]:
-        with pytest.raises(UsageError, match=r"unknown \{.*use \{dir\}, \{path\} and \{stem\}"):
+    for word in ["{name}", "{}", "{DIR}", "{stem"]:
+        with pytest.raises(UsageError, match=r"a word: \{dir\}, \{path\} or \{stem\}"):
             render_place(f"{{dir}}/{word}.jsonl", "run.jsonl", ".")
 
 
