@@ -63,9 +63,7 @@ def parse_object_uri(uri: str) -> tuple[str, str]:
     """Split `s3://bucket/key` into bucket and key, which must not end in a slash."""
     bucket, _, key = uri.partition("//")[2].partition("/")
     if not bucket or not key:
-        raise UsageError(
-            f"{uri!r} is not an object: expected {_OBJECTS}, with scheme, bucket and key"
-        )
+        raise UsageError(f"{uri!r} is not an object: expected {_OBJECTS}")
     if key.endswith("/"):
         raise UsageError(f"{uri!r} is a prefix; name an object below it")
     return bucket, key

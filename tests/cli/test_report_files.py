@@ -43,7 +43,7 @@ def test_names_are_masked_as_texts_are(genrm, call):
         json.dumps(block),
     ):
         assert "@example.org" not in text
-    assert [row[1] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
+    assert [row[0] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
     assert json.loads(done.out)["runs"][0]["unscored"] == {"no_verdict": 2}
     assert (
         b"@example.org"

@@ -59,8 +59,9 @@ class StoppedOutputs(Outputs):
         """Open an output; from a certain one on, none is published."""
         sink = super().open(uri)
         if len(self._sinks) > self._stops_before:
-            self._sinks[-1] = StoppedSink(sink)
-        return self._sinks[-1]
+            place = list(self._sinks)[-1]
+            sink = self._sinks[place] = StoppedSink(sink)
+        return sink
 
 
 def stop_before(folder, number, content=b"new"):
