@@ -87,9 +87,8 @@ class Alpha(Mergeable):
         self._count += n
         self._sum += total
         self._squares += squares
-        self._within += (
-            2 * (n * squares - total * total) / (n - 1)
-        )  # squared differences of all ordered pairs
+        # The squared differences of all ordered pairs.
+        self._within += 2 * (n * squares - total * total) / (n - 1)
 
     def value(self) -> float | None:
         """Return alpha; None for fewer than two units, or if all values are equal."""

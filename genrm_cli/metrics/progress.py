@@ -88,9 +88,8 @@ class RunProgress:
         for part in self._parts:
             for name in COUNTS:
                 setattr(now, name, getattr(now, name) + getattr(part, name))
-            now.failures_by_kind.update(
-                dict(part.failures_by_kind)
-            )  # an atomic copy: the run adds to the original
+            # An atomic copy: the run adds to the original meanwhile.
+            now.failures_by_kind.update(dict(part.failures_by_kind))
         return now
 
 

@@ -14,6 +14,7 @@ from genrm_cli.verdicts import FailureKind, Verdict
 
 _PUNCTUATION = string.punctuation.encode()
 _QUOTES = "’‘“”…"
+# Of Markdown: bold, headings, lists, code and tables, as chat models write them.
 _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
 
 
@@ -72,29 +73,29 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             if value is not None:
                 known.append(value)
     return GroupFigures(
-        group.key,
-        prompt,
-        len(words),
-        lengths,
-        GroupMeasures(
+        key=group.key,
+        prompt=prompt,
+        size=len(words),
+        lengths_chars=lengths,
+        measures=GroupMeasures(
             group.rewards,
             [lengths[number] for number in rewarded],
             group.line.reliability,
             verdicts=_count_verdicts(pairs),
             markup=[sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded],
         ),
-        len(group.comparisons) - not_asked,
-        failures,
-        not_asked,
-        Counter(
+        asked=len(group.comparisons) - not_asked,
+        failures=failures,
+        not_asked=not_asked,
+        unscored=Counter(
             str(each.line.reason or each.line.status)
             for each in group.members
             if each.line.reward is None
         ),
-        sum(bool(each.line.caused_failures) for each in group.members),
-        len(plain) - len(set(plain)),
-        components,
-        group.line.is_baseline,
+        caused_failures=sum(bool(each.line.caused_failures) for each in group.members),
+        duplicates=len(plain) - len(set(plain)),
+        components=components,
+        is_baseline=group.line.is_baseline,
     )
 
 

@@ -47,6 +47,7 @@ from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.contract import InputIdentity, Mark
 from genrm_cli.storage.places import place_of
 
+# The others need more than the counts: `rings_needed` the plan, `wall_time_s` the clock.
 _COUNTED = [name for name in FIGURES if hasattr(RunMetrics, name) and name != "failed_figures"]
 _NO_STATISTICS = Statistics(count=0, mean=None, std=None, min=None, max=None)
 _NULLS: Mapping[str, object] = {
@@ -104,7 +105,7 @@ def _figure(metrics: RunMetrics, name: str) -> object:
 
 def _summary_of(value: Any) -> object:
     if isinstance(value, GroupedCount):
-        return replace(value)
+        return replace(value)  # a copy
     if hasattr(value, "summary"):  # counted in a form of its own, such as `RunningStats`
         return value.summary()
     if isinstance(value, Mapping):

@@ -137,7 +137,7 @@ def is_marked(uri: str, recorded: Mark | None, store: Store) -> bool:
         return False
     if (mark.upload, mark.mtime_ns) == (recorded.upload, recorded.mtime_ns):
         return True
-    if mark.upload is not None:
+    if mark.upload is not None:  # another output: copies of an object keep its id
         return False
     with store.at(uri).open_input(None).content as file:
         digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
@@ -172,6 +172,7 @@ def _set_of(uris: Sequence[str], store: Store) -> ScoredInput:
 
 
 def _refuse_parts_of_sets(uris: Sequence[str], store: Store) -> None:
+    # Read once for each folder, which may hold many files.
     parts_of = cache(lambda folder: _parts_of(stem_of_set([f"{folder}/-"]), store))
     for uri in uris:
         record = None if is_stream(uri) else parts_of(folder_of(uri)).get(uri.rpartition("/")[2])

@@ -154,6 +154,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             key = bytes.fromhex(comparison.journal_key)
         except ValueError:
             return None
+        # The request may have been made again since, with another reply.
         outcome = self._journal.recall(key, with_reply=True)
         if outcome is None or not outcome.reply_text:
             return None
@@ -170,6 +171,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                 rollouts = len(self._groups)
                 for line, members, problem in iter_scored(source, self._settings.input):
                     self.lines += 1
+                    # Of the lines and not of the file, so that compressing it changes nothing.
                     digest.update(line.raw + b"\n")
                     if problem is not None:
                         self.rejects[problem] += 1

@@ -35,6 +35,7 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         self._rows = Pieces(self._rollouts)
         self._prompts = Spool()
         self._recent: OrderedDict[bytes, tuple[int, int]] = OrderedDict()
+        # Rollouts of a group are read one after another, and share their prompt.
         self._last: tuple[tuple[int, int], _Prompt] | None = None
 
     def __exit__(self, *_: object) -> None:
@@ -51,9 +52,8 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         self._rows.add(len(self._rows), pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
-        turns = [
-            turn if isinstance(turn, CallingTurn) else tuple(turn) for turn in rollout.prompt
-        ]  # smaller
+        # Pickled tuples are smaller than pickled turns.
+        turns = [turn if isinstance(turn, CallingTurn) else tuple(turn) for turn in rollout.prompt]
         prompt = turns, rollout.tools, rollout.prompt_media
         pickled = pickle.dumps(prompt, pickle.HIGHEST_PROTOCOL)
         digest = hashlib.blake2b(pickled, digest_size=16).digest()
@@ -69,9 +69,8 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
         """Return the group key of a row, its rollout and its value."""
         key, span, values, value = pickle.loads(self._rows[row])  # noqa: S301  (our own bytes)
         prompt, tools, media = self._prompt_at(span)
-        rollout = Rollout.__new__(
-            Rollout
-        )  # as unpickling does it: with what was computed, and without its checks
+        # As unpickling does it: with what was computed, and without its checks.
+        rollout = Rollout.__new__(Rollout)
         vars(rollout).update(values, prompt=prompt, tools=tools, prompt_media=media)
         return key, rollout, value
 

@@ -261,6 +261,7 @@ class RunTotals:
     failed_figures: Mapping[str, str] | None = None
 
 
+# Settings are declared before counts, the first of which is `lines`.
 _NAMES = [each.name for each in fields(RunTotals)]
 FIGURES = tuple(_NAMES[_NAMES.index("lines") :])
 """The counts and statistics of a run: all of its totals but the settings before them."""

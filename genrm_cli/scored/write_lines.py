@@ -108,9 +108,8 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
     """
     indices = comparison.shown
     outcome = comparison.outcome
-    key = (
-        outcome.journal_key.hex() if outcome.journal_key and not with_reply else None
-    )  # where the reply can be found
+    # Where the reply can be found, if it does not stand here.
+    key = outcome.journal_key.hex() if outcome.journal_key and not with_reply else None
     fields = outcome_fields(outcome, comparison.verdict)
     if isinstance(outcome.result, Grades) and outcome.result.places:
         by_place = dict(outcome.result.by_place())

@@ -111,13 +111,16 @@ def test_an_opened_input_stays_the_version_it_was(place):
     with open_source(f"{place.root}/x.jsonl", STORE, 100) as source:
         place.at("x.jsonl").replace(b"2\n")
         assert [line.raw for line in source.iter_lines()] == [b"1"]
+        source.verify_unchanged()
         assert source.identity == before != place.at("x.jsonl").identify()
 
 
 def test_files_are_found_by_the_beginning_of_their_name(place):
-    """Every file whose URI starts with a text is found, hidden or not, in the order of keys."""
+    """Every file of a folder whose URI starts with a text is found, hidden or not, in the order of
+    keys.
+    """
     names = (".x.lease", "x.jsonl", "x.lease-1", "x.lease-2")
-    for name in names:
+    for name in (*names, "x.lease-folder/y.jsonl"):
         place.at(name).replace(b"{}")
     for start, expected in (("x.le", names[2:]), ("", names), (".x", names[:1]), ("z", ())):
         found = [file.identity.uri for file in place.at(start).iter_named()]
@@ -141,10 +144,14 @@ def test_output_appears_whole_at_commit(place, size):
         assert place.names() == {"x.jsonl"}
 
 
-def test_abort_leaves_nothing(place):
+@pytest.mark.parametrize("stage", ["opened", "written", "finished"])
+def test_abort_leaves_nothing(place, stage):
     """An aborted output leaves neither a file nor an upload; aborting twice is harmless."""
     sink = place.open_sink("x.jsonl")
-    sink.write(bytes(_LARGE))
+    if stage != "opened":
+        sink.write(bytes(_LARGE))
+    if stage == "finished":
+        sink.finish()
     sink.abort()
     sink.abort()
     assert place.names() == set()

@@ -71,15 +71,6 @@ def test_a_rewrite_that_restores_the_modification_time_is_noticed(tmp_path):
             source.verify_unchanged()
 
 
-def test_file_that_is_replaced_is_still_the_old_one(tmp_path):
-    """A rename over the input, as our own outputs are made, does not mix two versions."""
-    path = _write(tmp_path / "x.jsonl", _TEXT)
-    with _open(path) as source:
-        _write(tmp_path / "new", b"{}").replace(path)
-        assert len(list(source.iter_lines())) == 3
-        source.verify_unchanged()
-
-
 def test_unreadable_file_is_an_input_error(tmp_path):
     """The message is one line that begins with the path and says what is wrong."""
     (tmp_path / "folder.jsonl").mkdir()
