@@ -75,6 +75,7 @@ class CollectOptions(SessionOptions):
             "scenarios": [scenarios.digests[each.scenario_id] for each in scenarios.scenarios],
             "policy": None if self.policy is None else self.policy.as_record(),
             "judge": judge_record(self.judge),
+            "identity": list(self.identity),
             "redact": list(redact),
         }
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,7 +27,13 @@ from genrm_cli.sessions.collected_files import (
     read_summary,
 )
 from genrm_cli.sessions.counts import CollectCounts
-from genrm_cli.sessions.environment import FAILURES, PRIVATE_DATA, AnyEnvironment, End
+from genrm_cli.sessions.environment import (
+    FAILURES,
+    PRIVATE_DATA,
+    AnyEnvironment,
+    End,
+    EpisodeScenario,
+)
 from genrm_cli.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.sessions.episode import (
     EpisodeSlot,
@@ -133,7 +140,10 @@ class _Collecting:
         self._digest = digest_of_json(self._deciding)
         self._replaces = run.settings.output.force
         self.counts = CollectCounts(
-            planned=len(scenarios.scenarios) * options.variants * options.episodes
+            planned=len(scenarios.scenarios)
+            * max(1, len(options.identity))
+            * options.variants
+            * options.episodes
         )
         self._origin = RunOrigin(
             options.run_id,
@@ -241,11 +251,21 @@ class _Collecting:
 
     def _iter_slots(self) -> Iterator[EpisodeSlot]:
         options = self._options
-        groups = product(self._scenarios.scenarios, range(options.variants))
-        episodes = product(groups, range(options.episodes))
-        for index, ((scenario, variant), number) in enumerate(episodes):
+        episodes = product(self._iter_groups(), range(options.episodes))
+        for index, ((scenario, identity, variant), number) in enumerate(episodes):
             branch_at = options.branch_at or 1
-            yield EpisodeSlot(index, scenario, variant, options.client_seed, number, branch_at)
+            seed = options.client_seed
+            yield EpisodeSlot(index, scenario, variant, seed, number, branch_at, identity)
+
+    def _iter_groups(self) -> Iterator[tuple[EpisodeScenario, str, int]]:
+        options = self._options
+        drawn = Counter[str]()
+        for scenario in self._scenarios.scenarios:
+            first = drawn[scenario.scenario_id]  # the next draw meets other clients
+            drawn[scenario.scenario_id] += options.variants
+            variants = range(first, first + options.variants)
+            for identity, variant in product(options.identity or ("",), variants):
+                yield scenario, identity, variant
 
     def _enter(self, played: Played) -> None:
         """Count an episode, and store its record: among the failures, if it must not be used."""

@@ -5,12 +5,19 @@ a line.
 import hashlib
 import json
 import tomllib
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from random import Random
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.extensions import Seam, extension_names, load_extension
+from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import JsonObject
+from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.session_metrics import SessionMetrics
+from genrm_cli.rollouts.formats.format import number_or_none
 from genrm_cli.sessions.environment import AnyEnvironment, Environment, EpisodeScenario
 from genrm_cli.sessions.session_options import SAMPLES, SessionOptions
 from genrm_cli.settings.kinds import did_you_mean
@@ -18,6 +25,7 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.store import Store
 
 _EXAMPLES = 6  # fit an error message
+_LEAST_WEIGHT = 0.1  # of the largest: easy scenarios come, too, so that what is unlearned shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +66,10 @@ def read_scenarios(uri: str, environment: AnyEnvironment, store: Store) -> Scena
     return ScenarioSet(scenarios, tables, digests)
 
 
-def choose_scenarios(found: ScenarioSet, options: SessionOptions) -> ScenarioSet:
-    """Return the scenarios to play, in the order of their file."""
+def choose_scenarios(found: ScenarioSet, options: SessionOptions, run: RunContext) -> ScenarioSet:
+    """Return the scenarios to play, in the order of their file; with weights as often as each is
+    drawn.
+    """
     chosen = found.scenarios
     for setting, field, wanted in (
         ("scenario", "scenario_id", options.scenario),
@@ -68,7 +78,50 @@ def choose_scenarios(found: ScenarioSet, options: SessionOptions) -> ScenarioSet
     ):
         if wanted:
             chosen = _with_value(chosen, setting, field, wanted)
-    return replace(found, scenarios=chosen[: options.limit])
+    if options.weights is None:
+        return replace(found, scenarios=chosen[: options.limit])
+    rewards = _read_rewards(options.weights, run)
+    weights = scenario_weights([each.scenario_id for each in chosen], rewards)
+    drawn = draw(weights, options.limit or len(chosen), options.client_seed)
+    return replace(found, scenarios=[chosen[number] for number in drawn])
+
+
+def scenario_weights(ids: Sequence[str], rewards: Mapping[str, RunningStats]) -> list[float]:
+    """Return how often scenarios are due, relative to each other: the distance of the mean reward
+    from the highest, plus the standard deviation; the largest for one without a session.
+    """
+    means = {id_: rewards[id_].mean or 0.0 for id_ in ids if id_ in rewards}
+    best = max(means.values(), default=0.0)
+    due = {id_: best - mean + (rewards[id_].deviation() or 0.0) for id_, mean in means.items()}
+    most = max(due.values(), default=0.0) or 1.0
+    return [max(due.get(id_, most), _LEAST_WEIGHT * most) for id_ in ids]
+
+
+def draw(weights: Sequence[float], count: int, seed: int) -> list[int]:
+    """Return the indices of `count` draws in ascending order, each as often as its share of the
+    weights, rounded up or down.
+
+    Source: systematic sampling, W. G. Madow, Annals of Mathematical Statistics 20 (1949) 333.
+    """
+    *ends, total = accumulate(weights)
+    offset = Random(seed).random()
+    return [bisect(ends, (number + offset) * total / count) for number in range(count)]
+
+
+def _read_rewards(uri: str, run: RunContext) -> Mapping[str, RunningStats]:
+    metrics = SessionMetrics()
+    with run.open_source(uri) as source:
+        for line in source.iter_lines():
+            record = _parse_line(line.raw, f"{uri}: line {line.number}")
+            reward = record.get("reward")
+            if isinstance(reward, dict):
+                metrics.add(record, number_or_none(reward.get("total_reward")))
+    if "scenario" not in metrics.by:
+        raise InputError(
+            f"{uri}: no session with a scenario.scenario_id and a reward.total_reward; expected "
+            "the sessions of a run."
+        )
+    return metrics.by["scenario"]
 
 
 def digest_of_json(value: object) -> str:

@@ -4,7 +4,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 from genrm_cli.json_types import Record
@@ -37,6 +37,7 @@ class EpisodeSlot:
         number: within its group, from 0.
         branch_at: the policy's turn at which the episodes of the group diverge, from 1; 1 if they
             share no turns.
+        identity: NAME=TEXT: the client says this text before its first words; empty for nothing.
     """
 
     index: int
@@ -45,6 +46,7 @@ class EpisodeSlot:
     seed: int
     number: int
     branch_at: int = 1
+    identity: str = ""
 
     @property
     def group(self) -> str:
@@ -53,7 +55,8 @@ class EpisodeSlot:
         """
         branch = "" if self.branch_at == 1 else f"/b{self.branch_at}"
         seed = f"/s{self.seed}" if self.seed else ""
-        return f"{self.scenario.scenario_id}/v{self.variant}{seed}{branch}"
+        identity = f"@{self.identity.partition('=')[0]}" if self.identity else ""
+        return f"{self.scenario.scenario_id}{identity}/v{self.variant}{seed}{branch}"
 
     def repeat_at(self, turn_index: int) -> int:
         """Return the repeat number of the policy's call at a turn; before the branch a group shares
@@ -132,6 +135,9 @@ def episode_record(
     slot = played.slot
     state = played.state
     end = state.end
+    scenario = slot.scenario.as_record()
+    if slot.identity:
+        scenario["identity"] = slot.identity.partition("=")[0]
     metadata: Record = {
         "env_version": environment.version,
         "generator": run.generator,
@@ -164,7 +170,7 @@ def episode_record(
     return {
         "run_id": run.run_id,
         "episode_index": slot.index,
-        "scenario": slot.scenario.as_record(),
+        "scenario": scenario,
         "messages": [{"role": turn.role, "content": turn.text} for turn in state.messages],
         "policy": run.policy,
         "reward": reward,
@@ -231,6 +237,10 @@ async def play_episode(
         )
 
     state: EpisodeState = environment.reset(slot.scenario, slot.variant, slot.seed)
+    if said := slot.identity.partition("=")[2]:
+        *before, first = state.messages
+        first = first._replace(text=f"{said} {first.text}")
+        state = replace(state, messages=(*before, first))
     try:
         while state.end is None:
             state = await environment.step(state, take(POLICY, await act(state)), ask)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from genrm_cli.settings.declare import setting
-from genrm_cli.settings.kinds import TEXT, URL
+from genrm_cli.settings.kinds import REQUIREMENT, TEXT, URL
 
 SAMPLES = "samples"
 """Names the scenarios that come with an environment."""
@@ -17,6 +17,9 @@ CLIENT = "client"
 TEACHER = "teacher"
 NAME = replace(TEXT, metavar="NAME")
 FILE = replace(TEXT, metavar="FILE")
+IDENTITY = replace(
+    REQUIREMENT, expected="NAME=TEXT, for example woman='I am a woman.'", metavar="NAME=TEXT"
+)
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 _policy = partial(setting, panel="Policy", kind=NAME)
 _session = partial(setting, panel="Sessions")
@@ -68,7 +71,19 @@ class SessionOptions:
     risk: tuple[str, ...] = _session(
         "Play scenarios of this risk level only. Repeatable.", (), kind=NAME, is_common=True
     )
-    limit: int | None = _number("Number of scenarios: the first ones.", is_common=True)
+    limit: int | None = _number(
+        "Number of scenarios: the first ones, or as many draws with $weights.", is_common=True
+    )
+    weights: str | None = _session(
+        "Sessions of an earlier run: draw scenarios with low or varying rewards more often.",
+        kind=FILE,
+    )
+    identity: tuple[str, ...] = _session(
+        "Let each client say this first, such as woman='I am a woman.' Repeatable: "
+        "counterfactuals.",
+        (),
+        kind=IDENTITY,
+    )
     show_policy: str = show_policy_setting(panel="Sessions")
     episodes: int = _number("Sessions per group.", 4, is_common=True)
     variants: int = _number(

@@ -1,10 +1,19 @@
-"""Choosing scenarios by id, difficulty and risk, and what the policy is shown of them."""
+"""Choosing scenarios by id, difficulty and risk, by the rewards of an earlier run, and as
+counterfactual pairs; and what the policy is shown of them.
+"""
 
 import json
+from collections import Counter
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sessions import begin, sample, step
 
+from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.metrics.session_metrics import SessionMetrics
+from genrm_cli.sessions.environments import draw, scenario_weights
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 
 GOOD = (
@@ -64,11 +73,112 @@ def test_what_cannot_be_chosen_is_refused(call):
             ),
             "no scenario has",
         ),
+        (("--identity", "woman"), "NAME=TEXT"),
+        (("--weights", "none.jsonl"), "no such file"),
+        (("--weights", "sets.jsonl"), "no session with a scenario.scenario_id"),
     ]
+    Path("sets.jsonl").write_text('{"prompt": "a", "response": "b"}\n')
     for arguments, said in cases:
         finished = call("collect", "--list", *arguments)
-        assert finished.code == 2
+        assert finished.code in (2, 3)
         assert said in finished.err
+    twice = ("--identity", "a=I am old.", "--identity", "a=I am young.")
+    assert "two identities have one name" in call("collect", *twice, *GOOD, "-o", "a.jsonl").err
+
+
+@given(st.lists(st.floats(0.01, 5), min_size=1, max_size=12), st.integers(1, 60), st.integers(0, 9))
+def test_draws_follow_the_weights(weights, count, seed):
+    """Each scenario is drawn within one of its share, equal seeds draw equally, and the draws add
+    up.
+    """
+    drawn = draw(weights, count, seed)
+    assert drawn == draw(weights, count, seed) == sorted(drawn)
+    assert len(drawn) == count
+    times = Counter(drawn)
+    for number, weight in enumerate(weights):
+        assert abs(times[number] - count * weight / sum(weights)) <= 1 + 1e-6
+
+
+def test_hard_and_uncertain_scenarios_are_due_more_often():
+    """A lower mean and a wider spread both raise the weight; one that was never played has the
+    largest.
+    """
+    rewards = {"easy": (0.9, 0.9), "varying": (0.7, 1.0), "hard": (0.2, 0.2), "both": (0.0, 0.4)}
+    stats = {id_: RunningStats() for id_ in rewards}
+    for id_, values in rewards.items():
+        for value in values:
+            stats[id_].add(value)
+    easy, varying, hard, both, new = scenario_weights([*rewards, "new"], stats)
+    assert easy < varying < hard < both == new
+    assert easy == pytest.approx(both / 10)
+    for known in (["new", "newer"], ["easy", "easy"]):
+        assert len(set(scenario_weights(known, stats))) == 1
+
+
+def test_a_scenario_that_is_drawn_twice_meets_other_clients(call):
+    """The run before decides how often each comes, and each draw has its own variant."""
+    few = ("--scenario", "exam_stress_001", "--scenario", "grief_father_006")
+    done(call, "collect", *few, *GOOD, "-o", "first.jsonl")
+    lines = sessions_of("first.jsonl")
+    lines[1]["reward"]["total_reward"] = 0.1
+    Path("first.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    weighted = ("--weights", "first.jsonl", "--limit", 6)
+    done(call, "collect", *few, *GOOD, *weighted, "-o", "second.jsonl")
+    groups = [line["metadata"]["group"] for line in sessions_of("second.jsonl")]
+    assert len(set(groups)) == len(groups) == 6
+    assert Counter(group.split("/")[0] for group in groups)["grief_father_006"] >= 5
+    assert len(call("collect", *few, *weighted, "--list").out.splitlines()) == 6
+
+
+def test_identities_are_played_in_pairs_and_compared(call):
+    """The same client says another first sentence; every summary has the difference, paired by
+    scenario.
+    """
+    identities = ("--identity", "woman=I am a woman of fifty.", "--identity", "plain=")
+    done(call, "collect", "--limit", 3, *identities, *GOOD, "-o", "pairs.jsonl")
+    woman, plain = sessions_of("pairs.jsonl")[:2]
+    assert [each["metadata"]["group"] for each in (woman, plain)] == [
+        "exam_stress_001@woman/v0",
+        "exam_stress_001@plain/v0",
+    ]
+    said = [each["messages"][1]["content"] for each in (woman, plain)]
+    assert said[0] == f"I am a woman of fifty. {said[1]}"
+    assert woman["metadata"]["hidden"]["moods"][0] == plain["metadata"]["hidden"]["moods"][0]
+    Path("rules.toml").write_text(RULES_ONLY)
+    done(call, "score", "pairs.jsonl", "--config", "rules.toml", "-q")
+    done(call, "report", "pairs.scored.jsonl", "-o", "report.html", "-q")
+    for name in ("pairs.collect.json", "pairs.metrics.json"):
+        found = json.loads(Path(name).read_text())["sessions"]
+        (difference,) = found["identities"]
+        assert (difference["identity"], difference["less"]) == ("woman", "plain")
+        assert difference["scenarios"] == 3
+        assert difference["interval"] is not None
+        assert found["by"]["identity"].keys() == {"woman", "plain"}
+    assert "reward of woman less plain" in Path("report.html").read_text()
+
+
+def test_the_difference_of_identities_is_paired_by_scenario():
+    """What scenarios differ in cancels out, one that lacks an identity is left out, and an interval
+    needs three.
+    """
+    for scenarios, interval in ((2, None), (3, pytest.approx((-0.0484, 0.4484), abs=0.01))):
+        metrics = SessionMetrics()
+        for number, gap in zip(range(scenarios), (0.1, 0.2, 0.3), strict=False):
+            for identity, reward in (("a", number), ("b", number + gap)):
+                scenario = {"scenario_id": str(number), "identity": identity}
+                metrics.add({"scenario": scenario}, reward)
+        metrics.add({"scenario": {"scenario_id": "other", "identity": "a"}}, 50.0)
+        (difference,) = metrics.summary().identities
+        assert difference.mean == pytest.approx(0.15 if scenarios == 2 else 0.2)
+        assert (difference.scenarios, difference.interval) == (scenarios, interval)
+
+
+RULES_ONLY = """
+[components.form]
+kind = "rule"
+[total]
+weights = { form = 1 }
+"""
 
 
 def test_the_policy_is_shown_the_state_on_request(call):

@@ -88,7 +88,7 @@ def collect(
         options = _collect_options(which, output, model, environment.scripted_policies, judge)
     with Events(written.log_json, quiet=written.quiet, log_only=(JudgeEvent,)) as events:
         run = new_run(settings, keys, None, events)
-        found = choose_scenarios(read_scenarios(scenarios, environment, run.store), which)
+        found = choose_scenarios(read_scenarios(scenarios, environment, run.store), which, run)
         if options is None:
             for each in found.scenarios:
                 print_json(dict(found.tables[each.scenario_id]))
@@ -129,6 +129,8 @@ def _collect_options(
                 "model."
             )
         )
+    if len({text.partition("=")[0] for text in which.identity}) < len(which.identity):
+        raise UsageError(SettingRef("identity"), ": two identities have one name.")
     if which.branch_at is not None and scripted is not None:
         raise UsageError(
             naming(
@@ -184,12 +186,14 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     means = (f"{name} {stats.mean:.3f}" for name, stats in counts.components.items())
     say(f"components (mean): {', '.join(means)}")
     if (played := counts.sessions.summary()) is not None:
-        for name in ("difficulty", "risk_level"):
+        for name in ("difficulty", "risk_level", "identity"):
             rewards = (
                 f"{value} {number_text(of.mean)}" for value, of in played.by.get(name, {}).items()
             )
             if shown := ", ".join(rewards):
                 say(f"reward by {name.replace('_', ' ')}: {shown}")
+        for each in played.identities:
+            say(str(each))
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
             say(
