@@ -30,6 +30,7 @@ _LARGEST = 48  # rollouts: the prediction hardly changes with larger groups, its
 _HALVINGS = 60  # of an interval of the logarithm of s, down to the last bits
 _SHOWS_NOISE = 4  # rollouts
 _KEPT = 256  # plans whose modes are kept: three searches try almost the same rings
+# Of strengths that are all noise, and all signal.
 _LEAST_LOG = math.log(1e-9)
 _MOST_LOG = math.log(1e9)
 

@@ -22,6 +22,7 @@ from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
 _T = TypeVar("_T")
+# Figures that one computation gives: if it fails, all of them are null.
 LENGTH_FIGURES = ("length_effect", "length_effect_interval")
 SCORE_FIGURES = ("mean_individual_score", "std_individual_score", "tiebreak_usage_rate")
 VERDICT_FIGURES = (

@@ -12,6 +12,7 @@ from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.store import Store
 
 _FOLDER = Path(__file__).parent / "page"
+# States in the colours of the answers of a report.
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
 
 

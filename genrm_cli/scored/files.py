@@ -139,7 +139,7 @@ def is_marked(uri: str, recorded: Mark | None, store: Store) -> bool:
         return True
     if mark.upload is not None:  # another output: copies of an object keep its id
         return False
-    with store.at(uri).open_input(None).content as file:
+    with store.at(uri).open_input().content as file:
         digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]
     return digest.hexdigest() == recorded.sha256
 

@@ -14,6 +14,11 @@ ANY_MODE = 0o666
 Stop = Callable[[], bool]
 
 
+def never() -> bool:
+    """Let work go on to its end."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class InputIdentity:
     """Identity of one version of an input; None for values that the storage does not provide.
@@ -107,7 +112,7 @@ class Location(ABC):
         """Return the current version of an input, or raise an error if it is missing."""
 
     @abstractmethod
-    def open_input(self, stop: Stop | None) -> OpenInput:
+    def open_input(self, stop: Stop = never) -> OpenInput:
         """Open one version of an input, never a mixture of two; the caller closes the file.
 
         `stop` is polled while the content is copied; if it returns True, `StoppedError` is

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from genrm_cli.errors import InputError, StoppedError
-from genrm_cli.storage.contract import InputIdentity, Stop
+from genrm_cli.storage.contract import InputIdentity, Stop, never
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
 from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
 from genrm_cli.storage.encoding.records import Line
@@ -34,7 +34,7 @@ class Source(AbstractContextManager["Source"]):
     identity: InputIdentity
     content: BinaryIO
     max_line_bytes: int
-    stop: Stop | None
+    stop: Stop
     is_copy: bool = field(kw_only=True)
     max_unpacked: int | None = None
 
@@ -92,7 +92,7 @@ class Source(AbstractContextManager["Source"]):
             offset += len(chunk)
 
     def _read(self, offset: int, count: int = CHUNK_BYTES) -> bytes:
-        if self.stop is not None and self.stop():
+        if self.stop():
             raise StoppedError
         try:
             return os.pread(self.content.fileno(), count, offset)
@@ -132,7 +132,7 @@ def open_source(
     uri: str,
     store: Store,
     max_line_bytes: int,
-    stop: Stop | None = None,
+    stop: Stop = never,
     *,
     max_unpacked: int | None = None,
 ) -> Source:
@@ -168,14 +168,13 @@ def open_source(
         return copy
 
 
-def _copy(stream: BinaryIO, uri: str, stop: Stop | None, max_unpacked: int | None) -> BinaryIO:
+def _copy(stream: BinaryIO, uri: str, stop: Stop, max_unpacked: int | None) -> BinaryIO:
     with ExitStack() as on_error:
         spool = on_error.enter_context(Spool())
         limit = UnpackedLimit(uri, max_unpacked, spool.room_bytes())
         try:
-            if stop is not None:
-                with suppress(OSError):  # a stream without a file descriptor never waits
-                    stream = io.BufferedReader(_Interruptible(stream.fileno(), stop))
+            with suppress(OSError):  # a stream without a file descriptor never waits
+                stream = io.BufferedReader(_Interruptible(stream.fileno(), stop))
             for chunk in iter_decoded(stream, uri):
                 limit.add(len(chunk))
                 spool.write(chunk)

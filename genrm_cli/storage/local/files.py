@@ -16,6 +16,7 @@ from genrm_cli.storage.contract import (
     OpenInput,
     Sink,
     Stop,
+    never,
 )
 from genrm_cli.storage.local.sinks import (
     LocalSink,
@@ -51,7 +52,7 @@ class LocalFile(Location):
             return InputIdentity(self.uri)
         return identity_of(self.uri, self._status())
 
-    def open_input(self, stop: Stop | None) -> OpenInput:
+    def open_input(self, stop: Stop = never) -> OpenInput:
         """Open a file in place."""
         try:
             file = open(self.uri, "rb", buffering=0)  # noqa: SIM115, PTH123  (closed by the caller)

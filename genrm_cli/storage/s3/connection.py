@@ -20,7 +20,7 @@ from botocore.parsers import ResponseParserError
 
 from genrm_cli.errors import StoppedError, StorageError, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.storage.contract import InputIdentity, Stop
+from genrm_cli.storage.contract import InputIdentity, Stop, never
 from genrm_cli.storage.location import parse_object_uri
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def read_object(
     client: "S3Client",
     uri: str,
     only: Mapping[str, str] = {},
-    stop: Stop = lambda: False,
+    stop: Stop = never,
     tries: int = 3,
 ) -> bytes | None:
     """Return the content of an object, or the part and version that `only` names; None if it does

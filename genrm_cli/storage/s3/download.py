@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # As boto3's own transfers. Memory holds a range for each thread, 64 MiB in all.
 _RANGE_BYTES = 8 << 20
 _RANGES_AT_ONCE = 8
-_STOP_CHECK_S = 0.1
+_STOP_CHECK_S = 0.1  # after Ctrl-C, too short to be noticed
 _REPLACED = (*REFUSED_CONDITION, *MISSING, "416", "InvalidRange")
 
 

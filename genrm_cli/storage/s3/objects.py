@@ -19,6 +19,7 @@ from genrm_cli.storage.contract import (
     OpenInput,
     Sink,
     Stop,
+    never,
 )
 from genrm_cli.storage.location import parse_object_uri, split_bucket
 from genrm_cli.storage.patterns import is_match, literal_start, parse_pattern, split_pattern
@@ -59,11 +60,10 @@ class S3Object(Location):
             raise StorageError(f"{self.uri}: {NO_OBJECT}")
         return found[0]
 
-    def open_input(self, stop: Stop | None) -> OpenInput:
+    def open_input(self, stop: Stop = never) -> OpenInput:
         """Download one version of the object."""
         identity = self.identify()
-        content = download(self._client(), identity, stop or (lambda: False))
-        return OpenInput(identity, content, is_copy=True)
+        return OpenInput(identity, download(self._client(), identity, stop), is_copy=True)
 
     def mode(self) -> int:
         """Return the default: objects have no mode."""
