@@ -153,6 +153,7 @@ class GenrmReward:
             yield {
                 "given": response["reward"],
                 "is_noise": reply["metrics"]["worth_training"] is False,
+                "win_percent": (reply["metrics"]["reference"] or {}).get("win_percent"),
                 **components,
                 "rewards": number,
                 "advantages": response.get("advantage"),
@@ -172,9 +173,11 @@ def _log(columns: Mapping[str, Any], rows: list[Json]) -> None:
     if log is not None and rows:
         log("genrm/unscored", sum(row["given"] is None for row in rows) / len(rows))
         log("genrm/noise", sum(row["is_noise"] for row in rows) / len(rows))
-        known = [row["given"] for row in rows if row["given"] is not None]
-        if known:
-            log("genrm/reward", sum(known) / len(known))
+        means = {"genrm/reward": "given", "genrm/reference_win_percent": "win_percent"}
+        for name, field in means.items():
+            known = [row[field] for row in rows if row[field] is not None]
+            if known:
+                log(name, sum(known) / len(known))
     log_extra = columns.get("log_extra")
     if log_extra is not None:
         for name in ("rank", "standard_error", "judge"):

@@ -121,22 +121,27 @@ class ArrivingGroup:
             return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
         return await judge.ask(request, slot)
 
-    async def judge(self, group: Group) -> JudgedGroup:
+    async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
         """Make the remaining requests, and return everything known about the group.
 
         Args:
             group: all its rollouts, in order; not necessarily those that were expected.
+            timeout_s: after this, requests without an answer count as failed, although they
+                continue.
 
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
         """
         judged = await self._begin(group)
+        ends_s = None if timeout_s is None else loop_time_s() + timeout_s
         for stage in iter_stages(judged, group, self._plan):
             requests = {
                 id_: self._ask(id_.judge, id_.repeat, prompt)
                 for id_, prompt in await prepared(stage, judged)
             }
-            judged.results += await _results_of(requests)
+            judged.results += await _results_of(requests, ends_s)
+            if not all(task.done() for task in requests.values()):
+                break  # the next stage depends on them
         judged.sort()
         return judged
 
@@ -197,8 +202,13 @@ def _is_unanswered(task: asyncio.Task[Outcome]) -> bool:
 
 
 async def _results_of(
-    requests: Mapping[RequestId, asyncio.Task[Outcome]],
+    requests: Mapping[RequestId, asyncio.Task[Outcome]], ends_s: float | None = None
 ) -> list[tuple[RequestId, Outcome]]:
     if requests:
-        await asyncio.wait(set(requests.values()))
-    return [(id_, task.result()) for id_, task in sorted(requests.items())]
+        timeout_s = None if ends_s is None else ends_s - loop_time_s()
+        await asyncio.wait(set(requests.values()), timeout=timeout_s)
+    late = Failure(FailureKind.TIMEOUT, "the judge did not answer before the deadline")
+    return [
+        (id_, task.result() if task.done() else Outcome(late))
+        for id_, task in sorted(requests.items())
+    ]

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.serve.win_counts import WinRate
 
 # More likely than not to be more than chance. A stricter level drops most groups that differ a
 # little: at .2, a policy that had yet to find what the judge prefers lost 81 % of the groups that
@@ -31,6 +32,8 @@ class GroupCounts:
         unanswered: comparisons that failed because of the judge, whatever the texts.
         component_means: mean of each component over the members that have a value, None without
             any; empty if rewards come from verdicts alone.
+        reference: how often the members beat the reference answer to their prompt; None if there is
+            none.
     """
 
     size: int
@@ -50,9 +53,16 @@ class GroupCounts:
     caused_failures: int
     unanswered: int
     component_means: Mapping[str, float | None] = field(default_factory=dict)
+    reference: WinRate | None = None
 
     @classmethod
-    def of(cls, rewards: GroupRewards, size: int, reward_mean_before: float | None = None) -> Self:
+    def of(
+        cls,
+        rewards: GroupRewards,
+        size: int,
+        reward_mean_before: float | None = None,
+        reference: WinRate | None = None,
+    ) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
         outcomes = [each.outcome for each in rewards.comparisons]
@@ -78,6 +88,7 @@ class GroupCounts:
                 for each in failures
             ),
             component_means={name: _mean(each.values) for name, each in rewards.columns.items()},
+            reference=reference,
         )
 
     @property

@@ -1,6 +1,7 @@
 """The metrics of a server in Prometheus format, read on request."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -29,6 +30,11 @@ class ServiceCollector(Collector):
         yield from self._of_groups()
         yield from self._of_judges()
         steps = self._service.steps
+        if steps is not None and steps.win_rate is not None:
+            text = "Win rate against the reference answers in the latest step, and its interval"
+            rate = asdict(steps.win_rate)
+            shares = {name: rate[f"{name}_percent"] for name in ("win", "low", "high")}
+            yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
         if steps is not None and steps.watch is not None and steps.watch.latest is not None:
             yield from _watched(steps.watch.latest)
 

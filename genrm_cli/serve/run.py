@@ -42,7 +42,7 @@ async def serve(
                     settings.serve.record, settings, scorer.plan, scorer.open_judges.specs, on_event
                 )
             watch = None if open_watch is None else open_watch()
-            if log_step or watch is not None:
+            if log_step or watch is not None or settings.serve.reference is not None:
                 steps = StepMetrics(settings, scorer, log_step, watch)
             service = RewardService(scorer, settings.serve, on_event, recorder, steps)
             if recorder is not None:  # before the first request

@@ -170,9 +170,9 @@ class ServedScorer(GroupScorer):
         """The calibration so far."""
         return self._running
 
-    def arriving(self, key: str, size: int) -> ArrivingGroup:
-        """Begin a group of this size."""
-        return ArrivingGroup(key, self._plan, self._open_set(), size)
+    def arriving(self, key: str, size: int, plan: GroupPlan | None = None) -> ArrivingGroup:
+        """Begin a group of this size, under this plan or the server's."""
+        return ArrivingGroup(key, plan or self._plan, self._open_set(), size)
 
     def conclude(self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]) -> list[GroupRewards]:
         """Return the rewards of judged groups, each given with its digest.

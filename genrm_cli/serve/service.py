@@ -157,8 +157,13 @@ class RewardService:
             self._close_or_wait(entry)
         return is_absent
 
-    async def judge(self, name: str, members: Sequence[Member]) -> GroupAnswer:
-        """Judge a whole group; its members have different ids. Raises as `join` does."""
+    async def judge(
+        self, name: str, members: Sequence[Member], deadline_s: float | None = None
+    ) -> GroupAnswer:
+        """Judge a whole group; its members have different ids. Raises as `join` does.
+
+        Comparisons without an answer after `deadline_s` have failed.
+        """
         entry = self.table.groups.get(name)
         if entry is None:
             self._refuse_above(
@@ -168,7 +173,7 @@ class RewardService:
             for member in members:
                 cohort.join(member, len(members))
             entry = self._begin(self.table.groups, cohort)
-            self._close(entry)
+            self._close(entry, deadline_s)
         else:
             for member in members:
                 self._enter(entry, member, len(members))
@@ -251,24 +256,32 @@ class RewardService:
         self._on_event(DeadlineEvent(cohort.name, cohort.size, came))
         self._close(entry)
 
-    def _close(self, entry: GroupEntry) -> None:
+    def _close(self, entry: GroupEntry, deadline_s: float | None = None) -> None:
         """Settle the members of a group, and judge it."""
         entry.cohort.is_closed = True
         entry.set_timer(None)
         if not entry.cohort.members:
             self._fail(entry, DisagreementError("no member of this group comes"))
             return
-        task = asyncio.ensure_future(self._judge(entry))
+        task = asyncio.ensure_future(self._judge(entry, deadline_s))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _judge(self, entry: GroupEntry) -> None:
+    async def _judge(self, entry: GroupEntry, deadline_s: float | None) -> None:
         members = entry.cohort.in_order()
+        group = _group_of(members)
+        references = None if self.steps is None else self.steps.references
         requests = self.plan.count_requests(len(members))
+        if references is not None:
+            requests += references.count_requests(group)
         self.being_judged += requests
         try:
-            arriving = self._arriving_of(entry, members[0])
-            entry.judged = await arriving.judge(_group_of(members))
+            judging = self._arriving_of(entry, members[0]).judge(group, deadline_s)
+            if references is None:
+                entry.judged = await judging
+            else:
+                comparing = references.compare(group, deadline_s)
+                entry.judged, entry.compared = await asyncio.gather(judging, comparing)
         except Exception as error:  # noqa: BLE001  (those who wait get it)
             self._fail(entry, error)
             return
@@ -321,7 +334,8 @@ class RewardService:
         self.open_groups -= 1
         if self.steps is not None and entry.judged is not None:
             rollouts = [member.rollout for member in entry.cohort.in_order()]
-            self.steps.add(entry.judged, answer.rewards, rollouts)
+            self.steps.add(entry.judged, answer.rewards, entry.compared, rollouts)
+            entry.compared = None
         counts = answer.counts
         self.counts.add(counts, answer.rewards.rewards)
         waited_s = round(time.monotonic() - entry.opened_s, 3)
@@ -393,7 +407,8 @@ class RewardService:
     def _answer_of(
         self, entry: GroupEntry, members: Sequence[Member], rewards: GroupRewards
     ) -> GroupAnswer:
-        counts = GroupCounts.of(rewards, entry.cohort.size, self.counts.rewards.mean)
+        reference = None if entry.compared is None else entry.compared.wins.rate()
+        counts = GroupCounts.of(rewards, entry.cohort.size, self.counts.rewards.mean, reference)
         ids = tuple(member.id for member in members)
         return GroupAnswer(entry.cohort.name, ids, rewards, counts)
 

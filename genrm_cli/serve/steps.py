@@ -3,6 +3,7 @@
 import copy
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Protocol
 
@@ -16,7 +17,9 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.rollout import Rollout, Text
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.run_record import RunTotals
+from genrm_cli.serve.reference_answers import ReferenceAnswers, ReferenceComparisons
 from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.win_counts import WinCounts, WinRate
 from genrm_cli.settings import Settings
 
 LogStep = Callable[[int, RunTotals, Mapping[str, object], Sequence[Record]], None]
@@ -45,7 +48,10 @@ class StepMetrics:
     """Counts answered groups. So many of them are a step: no trainer's format says where one ends.
 
     Attributes:
+        references: answers to compare responses with.
         watch: watches the judges at the end of each step; None to watch nothing.
+        win_rate: of the latest step in which responses were compared with reference answers; None
+            before the first.
     """
 
     def __init__(
@@ -55,26 +61,41 @@ class StepMetrics:
         log_step: LogStep | None = None,
         watch: JudgeWatch | None = None,
     ) -> None:
+        """Read the reference answers, if there are any, and begin the first step; errors as of
+        `ReferenceAnswers`.
+        """
         self._settings = settings
         self._scorer = scorer
         self._log_step = log_step
         self.watch = watch
+        self.win_rate: WinRate | None = None
+        self.references = ReferenceAnswers(settings, scorer)
         self._begin(1)
 
     def _begin(self, number: int) -> None:
         self._number = number
         self._metrics = RunMetrics()
+        self._wins = WinCounts()
         self._samples: list[Record] = []
         # The judges count latencies since the server started.
         self._earlier = copy.deepcopy(self._scorer.open_judges.latencies)
         self._begun_s = time.monotonic()
 
     def add(
-        self, judged: JudgedGroup, rewards: GroupRewards, rollouts: Sequence[Rollout] = ()
+        self,
+        judged: JudgedGroup,
+        rewards: GroupRewards,
+        compared: ReferenceComparisons | None,
+        rollouts: Sequence[Rollout] = (),
     ) -> None:
-        """Count a group of these rollouts."""
+        """Count a group of these rollouts, and its comparisons with a reference answer."""
         metrics = self._metrics
         count_served_group(metrics, judged, rewards, self._scorer.plan)
+        if compared is not None:
+            self._wins.merge(compared.wins)
+            metrics.comparisons_planned += len(compared.outcomes)
+            for outcome in compared.outcomes:
+                metrics.add_outcome(outcome)
         if rollouts and len(self._samples) < self._settings.tracking.verdict_samples:
             self._samples += list(islice(_iter_samples(rewards, rollouts), 1))
         if metrics.groups == self._settings.serve.groups_per_step:
@@ -94,8 +115,11 @@ class StepMetrics:
             kind: count / totals.comparisons_planned
             for kind, count in totals.failures_by_kind.items()
         }
+        rate = self._wins.rate()
+        self.win_rate = rate or self.win_rate
         if self._log_step is not None:
-            self._log_step(self._number, totals, {"failure_share": shares}, self._samples)
+            more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
+            self._log_step(self._number, totals, more, self._samples)
         if self.watch is not None:
             self.watch.add(totals, plan, self._scorer.open_judges)
         self._begin(self._number + 1)

@@ -328,6 +328,11 @@ class ServeSettings:
         "score writes them."
     )
     record_every: float = duration("Begin a new file of $record after this time.", 300.0, low=0.1)
+    reference: str | None = setting(
+        "File of prompts with one answer each, in any format: each response to one of them is "
+        "also compared with that answer, for one more comparison, which gives a win rate for "
+        "metrics and changes no reward."
+    )
     groups_per_step: int = setting(
         "Groups after which a step is logged: the number of prompts in each training step.",
         64,

@@ -125,6 +125,20 @@ async def test_comparisons_start_when_both_responses_are_there():
     assert len(judge.asked) == 10
 
 
+async def test_a_deadline_leaves_failures_and_cancels_nothing():
+    """What has no answer in time is a failure of the kind timeout; the request goes on."""
+    judge = CountingJudge()
+    group = group_of(3)
+    arriving = ArrivingGroup("g", plan_of(), JudgeSet([judge]), 3)
+    judged = await arriving.judge(group, timeout_s=0.01)
+    kinds = [outcome.result.kind for _, outcome in judged.results]
+    judge.may_answer.set()
+    again = await arriving.judge(group)
+    assert kinds == ["timeout"] * 3
+    assert len(judge.asked) == 3
+    assert [type(outcome.result) for _, outcome in again.results] == [Verdict] * 3
+
+
 async def test_a_late_rollout_is_compared_with_the_stored_group_only():
     """The requests about the others are not asked again, and their results stay."""
     for late in range(5):

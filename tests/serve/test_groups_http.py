@@ -91,6 +91,17 @@ def test_a_failed_comparison_is_null_and_never_a_number(served, judge_server):
     assert served.group(**given)["status"] == "scored"
 
 
+def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_server):
+    """Comparisons without an answer are failures of the kind timeout."""
+    judge_server.behave(latency_s=30)
+    reply = served.group(
+        id="hurried", messages="Why?", responses=responses(2, "hurry"), deadline_s=0.2
+    )
+    assert reply["status"] == "failed"
+    assert reply["rewards"] == [None, None]
+    assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
+
+
 def test_a_request_that_cannot_be_read_says_why(served):
     """422 with a sentence."""
     cases = [
@@ -103,6 +114,10 @@ def test_a_request_that_cannot_be_read_says_why(served):
             "responses is not a list of 1 to 1024",
         ),
         ({"responses": [{"text": "a"}]}, "messages is neither"),
+        (
+            {"messages": "Why?", "responses": [{"text": "a"}], "deadline_s": 0},
+            "deadline_s is not a positive",
+        ),
         (
             {
                 "messages": "Why?",

@@ -10,6 +10,7 @@ from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.serve.answers import GroupAnswer, GroupCounts
 from genrm_cli.serve.cohorts.cohort import Cohort
+from genrm_cli.serve.reference_answers import ReferenceComparisons
 from genrm_cli.settings.file_settings import ServeSettings
 
 _TIMER_SLACK_S = 0.05
@@ -24,6 +25,7 @@ class GroupEntry:
         key: name under which the answer of a cohort is kept in the journal; None for a group.
         arriving: its requests to the judges; None before its first member.
         judged: None before it was judged, and for a cohort from before a restart.
+        compared: its comparisons with the reference answer to its prompt; None if there is none.
         closes_at_s: when a cohort stops waiting for members, on the clock of the event loop.
         timer: rings then, or earlier if no member comes.
         late: answers of members that were judged after the others.
@@ -35,6 +37,7 @@ class GroupEntry:
     key: str | None = None
     arriving: ArrivingGroup | None = None
     judged: JudgedGroup | None = None
+    compared: ReferenceComparisons | None = None
     closes_at_s: float = 0.0
     timer: asyncio.TimerHandle | None = None
     late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)

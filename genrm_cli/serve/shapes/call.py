@@ -117,6 +117,7 @@ class Route:
 
 
 MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
+MAX_DEADLINE_S = 86_400  # a longer one is a mistake of units
 MAX_ID_CHARS = 512  # ids appear in logs, journal keys and URLs
 
 
@@ -134,6 +135,19 @@ def size_of(value: object, name: str = "size") -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and {MAX_SIZE}")
     return value
+
+
+def deadline_of(value: object) -> float | None:
+    """Return seconds, at most a day; None if none are given."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        value = 0
+    if not 0 < value <= MAX_DEADLINE_S:
+        raise UnreadableRecordError(
+            f"deadline_s is not a positive number of seconds, at most {MAX_DEADLINE_S}"
+        )
+    return float(value)
 
 
 def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPlan) -> Member:

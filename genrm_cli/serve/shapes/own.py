@@ -16,6 +16,7 @@ from genrm_cli.serve.shapes.call import (
     MAX_SIZE,
     Call,
     Route,
+    deadline_of,
     digest_of,
     identifier_of,
     rollout_of,
@@ -35,6 +36,7 @@ async def _judge(call: Call) -> JsonReply:
     if not all(isinstance(response, dict) for response in responses):
         raise UnreadableRecordError("a response is not an object with text or item")
     name = body.get("id")
+    deadline_s = deadline_of(body.pop("deadline_s", None))  # no part of the content
     if name is None:
         name = digest_of(body).hex()[:32]
     name = identifier_of(name, "id")
@@ -50,7 +52,7 @@ async def _judge(call: Call) -> JsonReply:
         rollout_of(id_, name, body, response, plan)
         for id_, response in zip(ids, responses, strict=True)
     ]
-    answer = await call.service.judge(name, members)
+    answer = await call.service.judge(name, members, deadline_s)
     scores = [answer.score_of(id_) for id_ in ids]
     content: Json = {
         "id": name,

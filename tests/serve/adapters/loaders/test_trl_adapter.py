@@ -175,7 +175,9 @@ def test_on_failure_is_the_reward_of_a_blank(served, on_failure, expected):
 def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
     """`log_extra` gets what the judge said of each completion; the column `reference` reaches the
     judge.
-    """
+
+    The win rate against the answers of the server's file, which has one that the judge prefers
+    less, is a metric."""
     from genrm_cli.adapters.trl import GenrmReward
 
     flags = (
@@ -188,10 +190,15 @@ def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
     )
     trainer = Trainer(scale_rewards="group")
     asked = {"reference": ["It scatters."] * 2}
+    flags += (
+        "--reference",
+        genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "So."}]),
+    )
     with serving(genrm, *flags, "--keep-replies", "--reference-field", "reference") as served:
         trainer.ask(GenrmReward(served.url), ["Why?"] * 2, texts(2, "trl-words"), **asked)
     assert [words.startswith("0 and 1: ") for words in trainer.extra["genrm_judge"]] == [True, True]
     assert "It scatters." in str(judge_server.stats()["recent"][-1])
+    assert trainer.metrics["genrm/reference_win_percent"] == 100
 
 
 def test_an_error_reaches_the_trainer():
