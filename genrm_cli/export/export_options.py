@@ -88,8 +88,3 @@ class ExportOptions:
                     SettingRef("min_component", text), " is not of the form NAME=VALUE."
                 ) from None
         return least
-
-    @property
-    def needs_comparisons(self) -> bool:
-        """Whether the choice of pairs needs the judge's own comparisons."""
-        return self.pairs == "compared"

@@ -72,7 +72,7 @@ class RowMaker:
         self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
     ) -> None:
         preferences = None
-        if self.options.needs_comparisons:
+        if self.options.pairs == "compared":
             preferences = preferences_of(group.comparisons, input_.weights)
         limit = self.options.max_pairs_per_prompt
         for chosen, rejected in choose_pairs(

@@ -34,7 +34,8 @@ def choose_pairs(
         candidates: of one group; fewer than two give no pair.
         options: selection and filters.
         dropped: counts each pair that a filter drops, by reason.
-        preferences: preferences of the judge between pairs that it compared; needed for `compared`.
+        preferences: of the judge between the pairs that it compared; for `compared`, and None for
+            all other selections.
         key: key of the group, so that random choices do not depend on other groups.
     """
     if len(candidates) < 2:
@@ -143,14 +144,13 @@ def _why_dropped(
         return Drop.MIXED_PROMPTS
     if better.text == worse.text:
         return Drop.EQUAL_TEXTS
-    if options.pairs == "compared" and preferences is not None:
+    if preferences is not None:
         towards = preferences[min(better.index, worse.index), max(better.index, worse.index)]
         if towards == 0:
             return Drop.ORDERS_DISAGREE
         if (towards > 0) != (better.index < worse.index):
             return Drop.AGAINST_REWARDS
-    gap = rounded(better.reward - worse.reward)
-    if gap < options.min_gap:
+    if rounded(better.reward - worse.reward) < options.min_gap:
         return Drop.MIN_GAP
     if options.max_length_ratio is not None:
         shorter, longer = sorted((better.chars, worse.chars))

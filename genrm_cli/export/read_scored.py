@@ -103,7 +103,7 @@ def open_inputs(
     of_judges = format_.unit == "judgement"
     needs = naming("$pairs needs", pairs="compared")
     needs = naming("$to needs", to=format_.name) if of_judges else needs
-    comparisons = of_judges or (format_.unit == "pair" and options.needs_comparisons)
+    comparisons = of_judges or (format_.unit == "pair" and options.pairs == "compared")
     kept_of = partial(_kept_of, options.keep, settings.input.reference_field, with_record=of_judges)
     for each in scored:
         run = opened.enter_context(ScoredRun(each, settings, kept_of=kept_of))

@@ -47,13 +47,6 @@ def rank(
         GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing; see
             `failed`.
     """
-    own = {
-        "over": over,
-        "baseline": baseline,
-        "samples": samples,
-        "both_orders": both_orders,
-        "one_look": one_look,
-    }
     given = settings_of("rank", settings)
     with TemporaryDirectory() as folder:
         if isinstance(policies, Mapping):
@@ -64,7 +57,15 @@ def rank(
             given = changed(given, use_journal=given.journal.journal is not None)
         else:
             uris = [os.fspath(each) for each in policies]
-        options, given = split_options(given, policy_field=policy_field, **own)
+        options, given = split_options(
+            given,
+            policy_field=policy_field,
+            over=over,
+            baseline=baseline,
+            samples=samples,
+            both_orders=both_orders,
+            one_look=one_look,
+        )
         run = new_run(given, find_api_keys(given, api_key=api_key))
         return run_blocking(rank_policies(uris, options, run))
 

@@ -48,8 +48,8 @@ def build_leaderboard(
         one_look: see `critical_z`.
     """
     figures = _LeaderboardFigures(outcomes, baseline, one_look=one_look)
-    board = figures.leaderboard(over)
-    return replace(board, baseline=baseline, warnings=tuple(figures.iter_warnings(board)))
+    board = figures.leaderboard(baseline, over)
+    return replace(board, warnings=tuple(figures.iter_warnings(board)))
 
 
 class _LeaderboardFigures:
@@ -103,10 +103,13 @@ class _LeaderboardFigures:
         z = critical_z(n, comparisons, one_look=self.one_look)
         return share_interval(share, error, n, verdicts, z)
 
-    def leaderboard(self, over: str | None) -> Leaderboard:
+    def leaderboard(self, baseline: str | None, over: str | None) -> Leaderboard:
         outcomes = self.outcomes
         fit = self.fit
         by_length = self.by_length
+        position_se = None
+        if fit is not None and fit.gamma is not None:
+            position_se = _error_at(fit, self.k)
         judged = int(self.judged.sum())
         residuals = self._residuals()
         pairs = [self._pair_row(number, residuals) for number in range(len(self.pairs))]
@@ -118,11 +121,10 @@ class _LeaderboardFigures:
                 key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
             )
         cov = self.cov[np.ix_(order, order)].round(3)
-        has_position = fit is not None and fit.gamma is not None
         return Leaderboard(
             policies=tuple(rows[policy] for policy in order),
             pairs=tuple(pairs),
-            baseline=None,
+            baseline=baseline,
             over=over,
             interval="one look" if self.one_look else "anytime",
             comparisons_accounted=self.accounted,
@@ -132,7 +134,7 @@ class _LeaderboardFigures:
             failed=outcomes.table.failed.total(),
             contradicting=outcomes.table.contradicting / judged if judged else None,
             position=None if fit is None else fit.gamma,
-            position_se=_error_at(fit, self.k) if fit is not None and has_position else None,
+            position_se=position_se,
             length=None if by_length is None else by_length.beta,
             length_se=None if by_length is None else _error_at(by_length, -1),
             cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
@@ -192,14 +194,8 @@ class _LeaderboardFigures:
         freedom = np.maximum(1, self.n - self.k)
         errors = residual_errors(self.fit, self.pairs, self.shares) * np.sqrt(self.n / freedom)
         counts = (self.n >= max(LEAST_PROMPTS, self.k + 1)) & (errors > LEAST_SPREAD)
-        residuals = self.rates - self._predicted()
+        residuals = self.rates - predicted_wins(self.fit, self.pairs)
         return np.where(counts, residuals / np.where(counts, errors, 1.0), np.nan).round(2)
-
-    def _predicted(self) -> Floats:
-        """Return [M] the win rates that the strengths predict."""
-        if self.fit is None:
-            return np.full(len(self.pairs), 0.5)
-        return predicted_wins(self.fit.theta, self.fit.gamma or 0.0, self.pairs)
 
     def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
         outcomes = self.outcomes
@@ -332,6 +328,8 @@ class _LeaderboardFigures:
 
     def _iter_cycle(self, pairs: Sequence[PairRow]) -> Iterator[str]:
         """Yield the pair whose win rate is surely, and by much, not what the strengths predict."""
+        if self.fit is None:
+            return
         excess = np.zeros(len(pairs))
         for number, row in enumerate(pairs):
             if row.resid_z is not None:
@@ -339,7 +337,7 @@ class _LeaderboardFigures:
                 excess[number] = abs(row.resid_z) / student_95(row.n_prompts - self.k, z)
         worst = int(excess.argmax())
         row = pairs[worst]
-        expected = float(self._predicted()[worst])
+        expected = float(predicted_wins(self.fit, self.pairs)[worst])
         if excess[worst] > 1 and row.w is not None and abs(row.w - expected) > _MUCH:
             yield (
                 f"not transitive: {row.a} wins {100 * row.w:.1f} % against {row.b}, and the Elo "

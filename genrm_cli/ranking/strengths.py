@@ -110,12 +110,13 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     )
 
 
-def predicted_wins(theta: Floats, gamma: float, pairs: Indices) -> Floats:
-    """Return the win rates that strengths [K] predict for pairs [M, 2], as the mean of both
+def predicted_wins(fit: Strengths, pairs: Indices) -> Floats:
+    """Return [M] the win rates that strengths predict for pairs [M, 2], as the mean of both
     orders.
     """
-    gaps = theta[pairs[:, 0]] - theta[pairs[:, 1]]
-    return (_logistic(gaps + gamma) + _logistic(gaps - gamma)) / 2
+    gaps = fit.theta[pairs[:, 0]] - fit.theta[pairs[:, 1]]
+    position = fit.gamma or 0.0
+    return (_logistic(gaps + position) + _logistic(gaps - position)) / 2
 
 
 def residual_errors(fit: Strengths, pairs: Indices, shares: Floats) -> Floats:

@@ -8,6 +8,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from genrm_cli.report.charts import Point, draw_series
+from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.store import Store
 
@@ -16,24 +17,18 @@ _FOLDER = Path(__file__).parent / "page"
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
 
 
-class JudgedDump(NamedTuple):
-    """A dump and the state of its judge after it."""
-
-    dump: str
-    state: str
-    reasons: Sequence[str]
-
-
 class WatchedJudge(NamedTuple):
     """A judge over time.
 
     Attributes:
+        dump: the last one; `found` is its state.
         look_at: groups of the last dump to look at.
         charts: values with the names of their dumps, by title.
     """
 
     name: str
-    last: JudgedDump
+    dump: str
+    found: WatchedRun
     look_at: Sequence[str]
     charts: Mapping[str, Sequence[tuple[str, float | None]]]
 
@@ -42,7 +37,7 @@ def write_page(
     uri: str,
     state: str,
     judges: Sequence[WatchedJudge],
-    dumps: Sequence[JudgedDump],
+    dumps: Sequence[tuple[str, WatchedRun]],
     store: Store,
     *,
     overwrite: bool,

@@ -30,7 +30,9 @@ _NAMED_GROUPS = 10  # as many as somebody reads
 @dataclass(frozen=True, slots=True)
 class Panel:
     """Judges that the watch asks, outside the journal: an answer of an earlier run would hide a
-    change. The metrics of `run` count the calls.
+    change.
+
+    The metrics of `run`, which the judges and the auditor share, count the calls of both.
     """
 
     judges: OpenJudges
@@ -49,6 +51,16 @@ class Panel:
             keep_replies=False,
         )
         await JudgingSession(self.judges, plan, self.run).ask(pairs, keep)
+
+    def with_cost(self, found: WatchRecord) -> WatchRecord:
+        """Return a record with the cost of all calls so far."""
+        metrics = self.run.metrics
+        return replace(
+            found,
+            calls=metrics.calls,
+            prompt_tokens=metrics.prompt_tokens,
+            completion_tokens=metrics.completion_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

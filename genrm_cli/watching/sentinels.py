@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from genrm_cli.watching.evidence import Rate, RateNull
 from genrm_cli.watching.records import WatchRecord
 
 BASELINE_RUNS = 10
@@ -21,10 +20,6 @@ neither.
 """
 _AGREEING = 0.75  # share of the baseline's runs that agree on a stable sentinel
 _MOST_MISSING = 0.5  # of a run that may be part of the baseline
-_LEAST_RATE = 0.02
-"""Least rate of an unchanged judge to assume: ten runs without a departure do not rule out the
-few that a batch of another size or a new cache brings.
-"""
 VERDICTS = frozenset("+-=" + MISSING)
 Count = tuple[int, int]
 """How many were bad, and of how many."""
@@ -91,11 +86,6 @@ class Sentinels:
         if self.is_learning:
             return self.departed[-1] if self.departed else (0, 0)
         return _departures(self.usual, run) if self.usual else (0, 0)
-
-
-def sentinel_null(rate: Rate | None, shifts: tuple[float, ...]) -> RateNull:
-    """Return the null of a rate of sentinels; one that nothing exceeds if nothing is known."""
-    return RateNull(1.0, shifts) if rate is None else rate.null(shifts, _LEAST_RATE)
 
 
 def errors_in(run: str) -> Count:

@@ -16,6 +16,7 @@ from typing import Any
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import wilson_interval
 from genrm_cli.metrics.verdict_counts import GroupedCount
+from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.watching.evidence import (
     Detector,
     RateNull,
@@ -32,7 +33,6 @@ from genrm_cli.watching.sentinels import (
     Count,
     Sentinels,
     errors_in,
-    sentinel_null,
 )
 from genrm_cli.watching.signals import GAMES, LEARNED_DUMPS, SIGNALS, Signal
 
@@ -45,9 +45,11 @@ _LOOK = math.log(len(SIGNALS) * DUMPS_PER_LOOK)
 _STOP = math.log(len(SIGNALS) * DUMPS_PER_STOP)
 _CONFIRMED = math.log(20)  # evidence of 20 to 1 by the dumps since the alarm alone
 _FEWEST_COMPARISONS = 20  # fewer show neither a change nor that there is none
-_LEAST_DEVIATION = (
-    0.02  # a baseline without any spread must not raise an alarm on the first small change
-)
+# A baseline without any spread must not raise an alarm on the first small change.
+_LEAST_DEVIATION = 0.02
+# Least rate of departures of an unchanged judge: ten runs without one do not rule out the few that
+# a batch of another size or a new cache brings.
+_LEAST_RATE = 0.02
 
 
 class State(StrEnum):
@@ -114,16 +116,11 @@ class SignalState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DumpState:
-    """The state after a dump.
-
-    Attributes:
-        reasons: of a state that is not fine, as sentences.
-    """
+class DumpState(WatchedRun):
+    """The state after a dump, and that of each signal."""
 
     dump: str
-    state: State
-    reasons: tuple[str, ...]
+    state: State = State.BLIND
     signals: Mapping[str, SignalState]
 
 
@@ -339,8 +336,8 @@ class Timeline:
             bad, count = sentinels.departures(run) if run is not None else (0, 0)
         rate = rate_of(counts, is_cautious=True)
         ratios: Ratios = {}
-        if count and sentinels.is_armed and not sentinels.is_learning:
-            null = sentinel_null(rate, SIGNALS[name].shifts)
+        if rate is not None and count and sentinels.is_armed and not sentinels.is_learning:
+            null = rate.null(SIGNALS[name].shifts, _LEAST_RATE)
             ratios = _named("change", null.ratios(bad, count))
         figure = SignalState(
             value=bad / count if count else None,
@@ -381,7 +378,7 @@ class Timeline:
 
     def _blindness(self, seen: DumpFigures) -> Iterator[str]:
         """Yield why the state of a dump cannot be known."""
-        asked = seen.counts.get("failures", GroupedCount())
+        asked = seen.counts["failures"]
         if asked.of - asked.count < _FEWEST_COMPARISONS:
             yield f"only {asked.of - asked.count} comparisons have a verdict"
         judge = self._judge

@@ -5,7 +5,7 @@ show.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from uuid import uuid4
 
@@ -90,68 +90,50 @@ class Watcher:
 
     async def _ask(self, dump: Dump, judges: OpenJudges, run: RunContext) -> WatchRecord:
         index = dump.index
-        async with self.open_panels(index.plan, judges, run) as panels:
+        async with self.open_panels(index.plan, judges, run) as (panel, auditor):
             # Dumps of one run share the sentinels: the first that ends asks, the others wait.
             async with self._asking:
                 if self._asked is None and self.table.sentinels is not None:
-                    self._asked = await self.ask_sentinels(panels)
+                    self._asked = await self.ask_sentinels(panel, auditor)
             found = self._asked or WatchRecord()
-            if panels.auditor is not None:
+            if auditor is not None:
                 count = self.table.audit_share * index.metrics.comparisons_planned
-                found = (await ask_auditor(dump, count, panels.auditor)).into(found)
+                found = (await ask_auditor(dump, count, auditor)).into(found)
             if self.table.canaries:
                 count = self.table.canaries * index.metrics.rollouts
-                found = replace(found, canaries=await ask_canaries(dump, count, panels.judges))
-            return panels.with_cost(found)
+                found = replace(found, canaries=await ask_canaries(dump, count, panel))
+            return panel.with_cost(found)
 
-    async def ask_sentinels(self, panels: "Panels") -> WatchRecord:
+    async def ask_sentinels(self, panel: Panel, auditor: Panel | None) -> WatchRecord:
         """Ask the judges and the auditor about the sentinels in the settings."""
         sentinels = self._sentinels
         of_auditor = None
-        auditor = None if self._auditor is None else self._auditor.judge.model
-        named = "\0".join((auditor or "", *(each.key or "" for each in sentinels)))
-        if panels.auditor is not None:
-            of_auditor = await ask_sentinels(sentinels, panels.auditor)
+        model = None if self._auditor is None else self._auditor.judge.model
+        named = "\0".join((model or "", *(each.key or "" for each in sentinels)))
+        if auditor is not None:
+            of_auditor = await ask_sentinels(sentinels, auditor)
         return WatchRecord(
             sentinel_set=sha256(named.encode()).hexdigest()[:16],
             sentinel_count=len(sentinels),
             asked=uuid4().hex[:12],
-            sentinels=await ask_sentinels(sentinels, panels.judges),
+            sentinels=await ask_sentinels(sentinels, panel),
             auditor_sentinels=of_auditor,
         )
 
     @asynccontextmanager
     async def open_panels(
         self, plan: GroupPlan, judges: OpenJudges, run: RunContext
-    ) -> AsyncIterator["Panels"]:
+    ) -> AsyncIterator[tuple[Panel, Panel | None]]:
         """Yield the judges, and the auditor if there is one."""
         run = replace(run, metrics=RunMetrics())
         panel = Panel(judges, plan, run)
         if self._auditor is None:
-            yield Panels(panel, None, run.metrics)
+            yield panel, None
             return
         spec = JudgeSpec(self._auditor, profile_of(self._auditor))
         auditor_plan = replace(plan, judges=(JudgePlan(spec.config.name, spec.profile),), rooms=())
         async with open_judges([spec], run.open_options, run.on_event) as opened:
-            yield Panels(panel, Panel(opened, auditor_plan, run), run.metrics)
-
-
-@dataclass(frozen=True, slots=True)
-class Panels:
-    """The open judges that watching asks; `metrics` counts the calls of both."""
-
-    judges: Panel
-    auditor: Panel | None
-    metrics: RunMetrics
-
-    def with_cost(self, found: WatchRecord) -> WatchRecord:
-        """Return a record with the cost of all calls."""
-        return replace(
-            found,
-            calls=self.metrics.calls,
-            prompt_tokens=self.metrics.prompt_tokens,
-            completion_tokens=self.metrics.completion_tokens,
-        )
+            yield panel, Panel(opened, auditor_plan, run)
 
 
 def _read_history(given: str | None, output: str, run: RunContext) -> History:

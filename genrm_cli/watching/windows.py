@@ -35,7 +35,7 @@ class WatchEvent(Event):
     """A window of a server has been watched."""
 
     window: str
-    state: str | None
+    state: str
     reasons: Sequence[str]
 
 
@@ -97,13 +97,13 @@ class WatchedWindows:
         found = WatchRecord()
         if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:
             async with self._watcher.open_panels(plan, judges, self._run) as panels:
-                found = panels.with_cost(await self._watcher.ask_sentinels(panels))
+                found = panels[0].with_cost(await self._watcher.ask_sentinels(*panels))
             self._next_s = time.monotonic() + _ASKED_EVERY_S
         timeline = self._timelines[judge_identity(totals.judge)]
         state = timeline.add(observe(name, totals, found))
         self.latest = to_json(state)
         found = replace(found, state=state.state, reasons=state.reasons)
-        self._run.on_event(WatchEvent(name, found.state, list(found.reasons)))
+        self._run.on_event(WatchEvent(name, found.state, found.reasons))
         if (folder := self._watcher.table.history) is not None:
             place = f"{folder.rstrip('/')}/{name}"
             record = run_record(

@@ -78,7 +78,8 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
     account for all.
     """
     dropped = Counter()
-    pairs = choose_pairs(group, options, dropped, preferences=verdicts, key="g")
+    preferences = verdicts if options.pairs == "compared" else None
+    pairs = choose_pairs(group, options, dropped, preferences=preferences, key="g")
     for pair in pairs:
         better = pair[0]
         worse = pair[1]
@@ -109,8 +110,8 @@ def test_the_same_group_gives_the_same_pairs(group, options):
     """Selection is deterministic, also of random opponents, and does not depend on the order of the
     rollouts.
     """
-    first = choose_pairs(group, options, Counter(), preferences={}, key="g")
-    again = choose_pairs(group, options, Counter(), preferences={}, key="g")
+    first = choose_pairs(group, options, Counter(), key="g")
+    again = choose_pairs(group, options, Counter(), key="g")
     assert first == again
 
 

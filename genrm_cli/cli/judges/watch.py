@@ -16,7 +16,7 @@ from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, WatchError
 
 if TYPE_CHECKING:
-    from genrm_cli.report.watch_page import JudgedDump, WatchedJudge
+    from genrm_cli.report.watch_page import WatchedJudge
     from genrm_cli.watching.history import FoldedHistory, History
     from genrm_cli.watching.timeline import DumpState, SignalState
 
@@ -110,7 +110,7 @@ def watch(
         )
     if page is not None:
         judges = _watched_judges(folded)
-        shown = [_judged_dump(judgement) for _, judgement in folded.judged]
+        shown = [(judgement.dump, judgement) for _, judgement in folded.judged]
         overwrite = settings.output.force
         write_page(page, folded.state.value, judges, shown, store, overwrite=overwrite)
         say(f"page  {page}")
@@ -145,14 +145,8 @@ def _watched_judges(folded: "FoldedHistory") -> "list[WatchedJudge]":
             if any(value is not None for _, value in values):
                 charts[f"{signal.replace('_', ' ')}{limit}"] = values
         look_at = () if record.watch is None else record.watch.look_at
-        judges.append(WatchedJudge(name, _judged_dump(last), look_at, charts))
+        judges.append(WatchedJudge(name, last.dump, last, look_at, charts))
     return judges
-
-
-def _judged_dump(judgement: "DumpState") -> "JudgedDump":
-    from genrm_cli.report.watch_page import JudgedDump
-
-    return JudgedDump(judgement.dump, judgement.state.value, judgement.reasons)
 
 
 def _judge_of(history: "History", named: str | None) -> str:
