@@ -37,12 +37,10 @@ def store(real_store, monkeypatch, fresh_clients):
     return Store(StorageSettings(s3_endpoint_url=real_store.url))
 
 
-def names_in(bucket, store):
+def names_in(bucket, real_store):
     """Name all objects of a bucket."""
-    return {
-        found.identity.uri.removeprefix(f"s3://{bucket}/")
-        for found in store.at(f"s3://{bucket}/").iter_named()
-    }
+    listed = real_store.client().list_objects_v2(Bucket=bucket)
+    return {item["Key"] for item in listed.get("Contents", [])}
 
 
 def test_of_many_one_has_the_lease(bucket, store, real_store):
@@ -65,7 +63,7 @@ def test_of_many_one_has_the_lease(bucket, store, real_store):
     leases[0].renew()
     assert isinstance(Leases(store, 60.0).take(output), OtherLease)
     leases[0].release()
-    assert names_in(bucket, store) == set()
+    assert names_in(bucket, real_store) == set()
 
 
 def test_whole_runs(
@@ -135,7 +133,7 @@ def test_whole_runs(
     )
     expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
     assert {
-        name for name in names_in(bucket, store) if not name.startswith("rl/_genrm/")
+        name for name in names_in(bucket, real_store) if not name.startswith("rl/_genrm/")
     } == expected
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
     asked = judge_server.stats()["requests"]
