@@ -105,8 +105,46 @@ def test_a_page_is_masked_as_a_judge_is(genrm, call):
 
 
 def test_the_terminal_shows_rewards_verdicts_and_words(run, call):
-    """`genrm show` prints a scored group with its verdicts and the judge's words."""
+    """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the
+    judge's words.
+    """
     shown = call("show", run).out.decode()
     assert "=== group task:1: 3 rollouts" in shown
+    assert re.search(r"^0 +\. +5-2 +\.$", shown, re.MULTILINE)
     assert "on 0 and 1: scores 5 and 2" in shown
     assert "The first." in shown
+
+
+@pytest.fixture
+def unreliable(genrm):
+    """Give a test three groups of different reliability, one of them with a failed comparison."""
+    lines = [scored("a", 1.0, group=f"task:{n}", reliability=n / 10) for n in (3, 1, 2)]
+    write_lines(
+        genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 0, 0, group="task:3") | FAILURE]
+    )
+    return write_lines(genrm.folder / "x.scored.jsonl", lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "keys"),
+    [
+        (("--worst", "2"), ["task:1", "task:2"]),
+        (("--failures", "--limit", "9"), ["task:3"]),
+        (("--failures", "--worst", "3"), ["task:3"]),
+    ],
+)
+def test_the_terminal_finds_failures_and_the_worst(options, keys, unreliable, call):
+    """--worst shows the least reliable groups first, --failures those with failed comparisons."""
+    shown = call("show", unreliable, *options).out.decode()
+    assert re.findall(r"=== group (task:\d)", shown) == keys
+    assert ("no verdict: timeout (after 1 s)" in shown) == ("task:3" in keys)
+
+
+def test_the_terminal_says_that_no_group_is_found(run, call):
+    """Without failures, --failures prints no group and says so; without scores, it is refused."""
+    found = call("show", run, "--failures")
+    assert (found.code, found.out) == (0, b"")
+    assert "no group has a failed comparison" in found.err
+    for options in (["--worst", "1"], ["--failures"]):
+        assert call("show", SAMPLE_DATA / "rollouts.jsonl", *options).code == 2
+        assert call("show", run, "--as-judge", *options).code == 2

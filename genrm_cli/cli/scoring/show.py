@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 # With the numbers before it, a row stays within 100 columns.
 _BEGINNING_CHARS = 50
+# A larger matrix fills several screens; the lines below it hold all verdicts.
+_MATRIX_MOST = 32
 
 
 @with_settings
@@ -36,6 +39,13 @@ def show(
         switch("--as-judge", "For a scored file, too, print the first request for each group."),
     ] = False,
     group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
+    worst: Annotated[
+        int | None,
+        option("N", "For a scored file: show the N groups with the lowest reliability.", min=1),
+    ] = None,
+    failures: Annotated[
+        bool, switch("--failures", "For a scored file: show only groups with failed comparisons.")
+    ] = False,
     limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
     as_json: Annotated[
         bool,
@@ -44,19 +54,21 @@ def show(
 ) -> int:
     """Show the exact request to the judge about the first group with comparisons. Calls no judge.
 
-    For an output of genrm score, show rewards, verdicts and the judge's replies, from the journal
-    if the comparisons lack them.
+    For an output of genrm score, show rewards, the matrix of verdicts and the judge's replies, from
+    the journal if the comparisons lack them.
 
     Accepts the settings of `genrm score`. Control characters are printed as escapes such as \\x1b;
     --json keeps them.
 
     Example: genrm show rollouts.jsonl --group task:6 --model my-genrm
 
-    Example: genrm show rollouts.scored.jsonl --limit 3
+    Example: genrm show rollouts.scored.jsonl --worst 3
     """
     is_scored = any(_is_scored(uri, invocation.settings) for uri in rollouts)
+    if (worst is not None or failures) and (as_judge or not is_scored):
+        raise UsageError("--worst and --failures need scored lines, and no --as-judge.")
     if is_scored and not as_judge:
-        _show_scored(rollouts, invocation.settings, group, limit, as_json)
+        _show_scored(rollouts, invocation.settings, group, worst, failures, limit, as_json)
     else:
         _show_requests(rollouts, invocation.settings, group, limit, as_json)
     return 0
@@ -111,9 +123,15 @@ def _show_requests(
 
 
 def _show_scored(
-    given: Sequence[str], settings: Settings, group: str | None, limit: int, as_json: bool
+    given: Sequence[str],
+    settings: Settings,
+    group: str | None,
+    worst: int | None,
+    failures: bool,
+    limit: int,
+    as_json: bool,
 ) -> None:
-    """Print the first groups of a scored file or set, or one."""
+    """Print groups of a scored file or set: one, the least reliable ones, or the first."""
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
     from genrm_cli.scored.files import find_scored
@@ -129,16 +147,27 @@ def _show_scored(
         )
     with ScoredRun(scored[0], settings, open_known_journal) as run:
         run.read(store)
-        chosen = (each for each in run.iter_groups() if group is None or each.key == group)
-        shown = [with_labels_masked(each, mask) for each in islice(chosen, limit)]
+        chosen: Iterator[ScoredGroup] = (
+            each for each in run.iter_groups() if group is None or each.key == group
+        )
+        if failures:
+            chosen = (each for each in chosen if any(asked.failure for asked in each.comparisons))
+        if worst is not None:
+            known = (each for each in chosen if each.line.reliability is not None)
+            chosen = iter(nsmallest(worst, known, key=lambda each: each.line.reliability or 0.0))
+        shown = [with_labels_masked(each, mask) for each in islice(chosen, worst or limit)]
     if group is not None and not shown:
         raise InputError(f"{scored[0].name}: no group {group!r} with lines to show.")
+    if failures and not shown:
+        say("no group has a failed comparison")
+    elif worst is not None and not shown:
+        say("no group has a known reliability: there are too few verdicts; try a larger --ring-k")
     for each in shown:
         if as_json:
             print_json(group_document(each, mask))
         else:
             words = (_words(asked, mask) for asked in each.comparisons)
-            print_parts(*iter_table_parts(each, mask), *words, "")
+            print_parts(*iter_table_parts(each, mask), *_iter_matrix(each), *words, "")
 
 
 def iter_table_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
@@ -164,6 +193,24 @@ def iter_table_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table
         words = mask(words[: 4 * _BEGINNING_CHARS])
         beginning = " ".join(words.split())[:_BEGINNING_CHARS]
         table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")
+    yield table
+
+
+def _iter_matrix(group: "ScoredGroup") -> Iterator[str | Table]:
+    """Yield the verdicts of a group of pairs, as rows of what was shown first."""
+    cells: dict[tuple[int, ...], list[str]] = {}
+    for asked in group.comparisons:
+        if asked.is_pair:
+            verdict = asked.verdict
+            text = "x" if verdict is None else f"{verdict.score_1:.2g}-{verdict.score_2:.2g}"
+            cells.setdefault(asked.indices, []).append(text)
+    order = sorted(each.line.index for each in group.members)
+    if not cells or len(order) > _MATRIX_MOST:
+        return
+    yield "\nverdicts (row: shown first; column: shown second; . = not asked; x = no verdict)"
+    table = Table([*names(""), *numbers(*map(str, order))])
+    for first in order:
+        table.add(str(first), *(" ".join(cells.get((first, second), ["."])) for second in order))
     yield table
 
 
