@@ -23,7 +23,10 @@ _ANY_SCHEME = re.compile(
 )
 _WILDCARD = re.compile(r"[*?\[]")
 _COMPRESSION_SUFFIXES = (".gz", ".zst")
-_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", ".parquet", ".eval", ".csv", ".tsv")
+_READ_ONLY_SUFFIXES = (".parquet", ".eval", ".csv", ".tsv")
+_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", *_READ_ONLY_SUFFIXES)
+# Compressions that genrm neither reads nor writes.
+_OTHER_COMPRESSIONS = (".bz2", ".xz", ".zip")
 # Name of the metrics, comparisons, rejects and journal of files scored together.
 SET_NAME = "together"
 _SCORED_SUFFIX = ".scored"
@@ -220,6 +223,16 @@ def require_rl_prefix(uri: str, any_prefix: bool) -> None:
             f"{uri} is not under s3://{bucket}/{RL_PREFIX}: RL data is kept separate from "
             f"supervised data, so results go under {RL_PREFIX}. Choose an output there, or ",
             naming("use $any_prefix to write to this one anyway."),
+        )
+
+
+def require_json_lines(uri: str) -> None:
+    """Refuse an output of JSON lines whose name promises another format or compression."""
+    name = _without_suffix(uri.lower(), _COMPRESSION_SUFFIXES)
+    if name.endswith((*_READ_ONLY_SUFFIXES, *_OTHER_COMPRESSIONS)):
+        raise UsageError(
+            f"{uri}: scored lines are written as JSON lines; name the output .jsonl, .jsonl.gz or "
+            ".jsonl.zst."
         )
 
 

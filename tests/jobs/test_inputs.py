@@ -159,6 +159,15 @@ def test_what_cannot_be_listed_is_one_task_with_a_problem(folder, s3_bucket):
     assert tasks[3].uri == f"s3://{s3_bucket.name}/sft/run.jsonl"
 
 
+@pytest.mark.parametrize("name", ["b.parquet", "b.CSV", "b.tsv.gz", "b.eval", "b.jsonl.bz2"])
+def test_an_output_is_named_like_what_is_written(name):
+    """A name that promises another format than JSON lines is refused with the names that work."""
+    with pytest.raises(UsageError, match=r"b\..*name the output \.jsonl, \.jsonl\.gz or"):
+        output_places("a.parquet", settings_from(output=name))
+    with pytest.raises(UsageError, match="JSON lines"):
+        output_places("a.parquet", settings_from(output_template="{dir}/{stem}" + name))
+
+
 def test_only_the_outputs_of_a_place_have_sides(folder):
     """Beside a stream or a device there is no place; beside a file all four carry its stem."""
     make(folder, "a.jsonl")

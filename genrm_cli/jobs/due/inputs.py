@@ -22,6 +22,7 @@ from genrm_cli.storage.location import (
     is_scored_file,
     is_stream,
     render_place,
+    require_json_lines,
     require_rl_prefix,
     sibling,
     stem_of,
@@ -185,7 +186,8 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     """Return the output locations of an input; `below` is the folder that was searched, by default
     the input's own.
 
-    Refuse an output that is the input, and S3 results that would not lie under `rl/`.
+    Refuse an output that is the input, one whose name promises another format than JSON lines, and
+    S3 results that would not lie under `rl/`.
     """
     check_uri(uri)  # before other URIs are derived from it
     scored = settings.output.output
@@ -198,6 +200,7 @@ def output_places(uri: str, settings: Settings, below: str | None = None) -> Out
     require_rl_prefix(scored, settings.storage.any_prefix)
     if is_streamed(scored):
         return OutputPlaces(scored)
+    require_json_lines(scored)
     places = _places_of(scored)
     for place in (places.scored, *places.sides()):
         if is_same_place(place, uri):
