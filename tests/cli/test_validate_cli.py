@@ -54,6 +54,23 @@ def test_strict_ends_with_3_if_there_are_problems(genrm, call):
 
 ROLLOUTS = make_rollouts()
 
+REFERENCES = ["target_text", "gold_label", "reference_notes", "gold_a", "reference_1", "correct_x"]
+
+
+def test_fields_are_listed_in_the_order_of_the_line(genrm, call):
+    """Fields that the format does not name keep the order of the line within their role, so that
+    the report is the same in every run.
+    """
+    lines = [
+        {"messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": text}]}
+        | dict.fromkeys(REFERENCES, "42")
+        for text in ("a b", "c d")
+    ]
+    genrm.write("good.jsonl", lines)
+    report = json.loads(call("validate", "good.jsonl", "--json").ended(0).out)
+    ((_, reading),) = report["readings"].items()
+    assert reading["roles"]["reference"] == REFERENCES
+
 
 def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
     """Where a run could give no reward, the exit code is 3, and the message says why and what to

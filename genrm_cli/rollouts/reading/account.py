@@ -146,7 +146,7 @@ def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ())
 
 def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the fields of a line by what they were taken for, metadata last; `settled` gives the
-    roles by path that the user has set.
+    roles by path that the user has set. The same line gives the same order in every run.
     """
     roles = {role: list(names) for role, names in read.roles().items() if role != "metadata"}
     for path, role in settled.items():
@@ -155,11 +155,13 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
     tops = {path.partition(".")[0] for names in roles.values() for path in names}
     left = {path.partition(".")[0] for path in open_fields(record, read, settled)}
     metadata: list[str] = []
-    for name in record.keys() - tops:
+    for name in record:
+        if name in tops:
+            continue
         role = "not read" if name in left else _role_of(name, record[name])
         is_metadata = name in read.metadata or role == "metadata"
         (metadata if is_metadata else roles.setdefault(role, [])).append(name)
-    roles["metadata"] = sorted(metadata, key=list(record).index)
+    roles["metadata"] = metadata
     return {role: names for role, names in roles.items() if names}
 
 
@@ -215,7 +217,7 @@ class _FormatTexts:
             each.text for path, value in values for each in walk.texts(value, path, path)
         }
         self._whole = "\0".join(self._texts)
-        self._long = sorted(filter(is_prose, self._texts), key=len, reverse=True)
+        self._long = sorted(filter(is_prose, self._texts), key=lambda text: (-len(text), text))
 
     def repeats(self, found: FoundText) -> bool:
         """Whether a text holds nothing but what was taken: as a whole, a part or a composition."""
