@@ -260,7 +260,7 @@ def test_noise_is_dropped_on_request(worth):
         {"id": str(number), "reward": 2.0 + number, "advantage": number - 0.5}
         for number in range(2)
     ]
-    metrics = {"reference": None, "worth_training": worth}
+    metrics = {"reference": None, "worth_training": worth, "component_means": {}}
     reply = {"responses": responses, "comparisons": [], "metrics": metrics}
     with answering((200, {}, reply)) as (url, _):
         reward = GenrmReward(url, returns="rewards", drop_noise=True)
