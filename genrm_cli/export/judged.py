@@ -46,9 +46,8 @@ from genrm_cli.verdicts import (
 )
 
 _Place = tuple[str, Comparison]  # the judge, and what it was asked
-_STATED = Verdict(
-    4.0, 2.0, 1.0
-)  # no profile derives this ranking from these scores, or these scores from a label
+# No profile derives this ranking from these scores, or these scores from a label.
+_STATED = Verdict(4.0, 2.0, 1.0)
 # The forms in which profiles ask for scores and a ranking.
 _STATING = (
     '{"score_1": 4, "score_2": 2, "ranking": 1}',
@@ -213,19 +212,13 @@ def _with_judge_of(settings: Settings, record: RunRecord | None) -> Settings:
     overrides = {
         "model": judge.model,
         "judge_id": None if judge.name == judge.model else judge.name,
-        "profile": None
-        if judge.profile is None
-        else judge.profile.partition("+")[0],  # then comes its parser
+        "profile": (judge.profile or "").partition("+")[0],  # without its parser
         "compat": judge.compat,
     }
-    return changed(
-        settings,
-        **{
-            name: value
-            for name, value in overrides.items()
-            if value and not value_of(settings, name)
-        },
-    )
+    missing = {
+        name: value for name, value in overrides.items() if value and not value_of(settings, name)
+    }
+    return changed(settings, **missing)
 
 
 def _reply_message(text: str, reasoning: Reasoning) -> Message:
@@ -233,13 +226,12 @@ def _reply_message(text: str, reasoning: Reasoning) -> Message:
     of verdicts.
     """
     thoughts, _, answer = text.rpartition(END_THINK)
-    message: Message = {
-        "role": "assistant",
-        "content": text if reasoning == "keep" else answer.strip(),
-    }
-    return message | (
-        {REASONING_FIELD: thoughts.replace(THINK, "", 1).strip()} if reasoning == "separate" else {}
-    )
+    if reasoning == "keep":
+        return {"role": "assistant", "content": text}
+    message: Message = {"role": "assistant", "content": answer.strip()}
+    if reasoning == "separate":
+        message[REASONING_FIELD] = thoughts.replace(THINK, "", 1).strip()
+    return message
 
 
 def _askable(profile: AnyProfile) -> AnyProfile:
@@ -247,11 +239,8 @@ def _askable(profile: AnyProfile) -> AnyProfile:
     a user message.
     """
     messages = render_messages(profile, sample_prompt(profile, (), "", ""))
-    return (
-        profile
-        if {message["role"] for message in messages} <= {"system", "user"}
-        else PROFILES[DEFAULT_PROFILE]
-    )
+    roles = {message["role"] for message in messages}
+    return profile if roles <= {"system", "user"} else PROFILES[DEFAULT_PROFILE]
 
 
 def _has_scores(profile: AnyProfile) -> bool:

@@ -20,7 +20,6 @@ from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import Json, to_json
 
-MANIFEST_FORMAT = 1  # raised when a key changes its meaning
 ADVISORY = (
     "Rewards are a model's judgement: advisory, and no substitute for review by experts "
     "before training."
@@ -53,7 +52,7 @@ def manifest_of(
     counts = maker.counts
     rejects = sum((run.rejects for run in runs), Counter[str]())
     return {
-        "format": MANIFEST_FORMAT,
+        "format": 1,
         "to": maker.format.name,
         "advisory": ADVISORY,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

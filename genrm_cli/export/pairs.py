@@ -8,7 +8,6 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
-from genrm_cli.errors import InputError
 from genrm_cli.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.metrics.figures import rounded
@@ -160,25 +159,17 @@ def _why_dropped(
 
 
 def preferences_of(
-    comparisons: Sequence[ComparisonRecord], weights: Mapping[str, float]
+    comparisons: Sequence[ComparisonRecord], weights: Mapping[str | None, float | None]
 ) -> Preferences:
     """Return the preference in each pair that was compared; see `Preferences`.
 
     In each order, the verdicts of all judges and repeats vote, by the weight of their judge.
-
-    Raises:
-        InputError: indices are out of range.
     """
     votes: defaultdict[tuple[int, int], float] = defaultdict(float)
     for each in comparisons:
         if each.verdict is None or not each.is_pair:
             continue
         first, second = each.indices
-        if min(first, second) < 0 or first == second:
-            raise InputError(
-                f"group {each.group}: a comparison of {first} and {second}; score the rollouts "
-                "again"
-            )
         votes[first, second] += (weights.get(each.judge) or 1.0) * preferred(each.verdict)
     found: dict[tuple[int, int], int] = {}
     for (first, second), vote in votes.items():

@@ -46,14 +46,14 @@ class ExportInput:
     Attributes:
         stem: its name in the ids of rollouts.
         statuses: reviews by group and index.
-        weights: of the judges of a panel, by name.
+        weights: of the judges, by name; None if all have one weight.
         judged: replies of its judges; None for formats without them.
     """
 
     stem: str
     run: ScoredRun
     statuses: Mapping[tuple[str, int], str]
-    weights: Mapping[str, float]
+    weights: Mapping[str | None, float | None]
     judged: JudgedPairs | None = None
 
 
@@ -112,11 +112,7 @@ def open_inputs(
             remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
             raise InputError(f"{each.name}: ", needs, remedy)
         judges = () if run.metrics is None else run.metrics.judge.judges
-        weights = {
-            one.name: one.weight
-            for one in judges
-            if one.name is not None and one.weight is not None
-        }
+        weights = {one.name: one.weight for one in judges}
         judged = None
         if of_judges:
             journal = opened.enter_context(open_known_journal(each.uri, settings))

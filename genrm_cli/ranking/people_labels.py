@@ -9,7 +9,7 @@ than that of the labels alone where the judge is good."""
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Literal
@@ -99,6 +99,11 @@ def labelled_win_rates(
             won = {place: float(share) for place, share in enumerate(shares[:, number])}
             known = {place: share for place, share in won.items() if not math.isnan(share)}
             people = {place: fmean(each) for place, each in values[a, b].items() if place in known}
+            judged = [known[place] for place in people]
+            unlabelled = [share for place, share in known.items() if place not in people]
+            estimate = prediction_powered(
+                list(people.values()), judged, unlabelled if is_random else []
+            )
             found.append(
                 LabelledWinRate(
                     a=outcomes.table.policies[a],
@@ -106,14 +111,7 @@ def labelled_win_rates(
                     prompts=len(people),
                     verdicts=fmean(known.values()),
                     is_random=is_random,
-                    people=_estimate(people, known, is_random=is_random),
+                    people=estimate,
                 )
             )
     return tuple(found)
-
-
-def _estimate(
-    people: Mapping[int, float], known: Mapping[int, float], *, is_random: bool
-) -> LabelledMean | None:
-    others = [share for place, share in known.items() if place not in people] if is_random else []
-    return prediction_powered(list(people.values()), [known[place] for place in people], others)

@@ -216,7 +216,7 @@ async def rank_policies(
         known=metrics.journal_hits,
         plan=plan,
         findings=tuple(findings(board, str(judge.name))),
-        labelled=labelled_win_rates(outcomes, prompts, labels, str(labels_uri)) if labels else (),
+        labelled=labelled_win_rates(outcomes, prompts, labels, str(labels_uri)),
     )
 
 

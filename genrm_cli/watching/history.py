@@ -87,13 +87,9 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
             if content is None:
                 continue
             if uri.endswith(METRICS_SUFFIX):
-                record = parse_json(WatchedRecord, content)
-                _check_record(record)
-                records.append(record)
+                records.append(_parse_record(content))
             else:
-                acknowledgement = parse_json(Acknowledgement, content)
-                _check_acknowledgement(acknowledgement)
-                acknowledged.append(acknowledgement)
+                acknowledged.append(_parse_acknowledgement(content))
         except ValueError as error:
             unreadable[uri] = str(error).rstrip(".")
     problems: tuple[str, ...] = ()
@@ -104,17 +100,20 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
     return History(tuple(records), tuple(acknowledged), problems)
 
 
-def _check_acknowledgement(given: Acknowledgement) -> None:
-    """Raise ValueError unless a timeline can take it."""
+def _parse_acknowledgement(content: bytes) -> Acknowledgement:
+    """Return an acknowledgement; ValueError unless a timeline can take it."""
+    given = parse_json(Acknowledgement, content)
     moment_of(given.time)
     if given.signal not in SIGNALS:
         raise ValueError(
             f"signal: found {given.signal!r:.60}; expected a signal of `genrm guide watch`"
         )
+    return given
 
 
-def _check_record(record: WatchedRecord) -> None:
-    """Raise ValueError unless a timeline can take it."""
+def _parse_record(content: bytes) -> WatchedRecord:
+    """Return a record; ValueError unless a timeline can take it."""
+    record = parse_json(WatchedRecord, content)
     moment_of(record.time)
     watch = record.watch or WatchRecord()
     for name, judges in (("sentinels", len(record.judge.judges)), ("auditor_sentinels", 1)):
@@ -137,6 +136,7 @@ def _check_record(record: WatchedRecord) -> None:
     for place, pair in pairs:
         if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
             raise ValueError(f"{place}: found {[*pair]!r:.60}; expected a count and its total")
+    return record
 
 
 def acknowledge(folder: str, judge: str, signal: str, reason: str, store: Store) -> str:
