@@ -13,6 +13,7 @@ from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
     POWER,
     Z_95,
+    Estimated,
     clustered_interval,
     wilson_interval,
 )
@@ -120,15 +121,6 @@ class PairShare:
     high: float | None
     pairs: int
     items: int
-
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """A figure with its 95 % interval; None if unknown."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)

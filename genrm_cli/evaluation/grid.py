@@ -25,17 +25,11 @@ from statistics import NormalDist, fmean
 from typing import Any, Literal
 
 from genrm_cli.errors import UsageError
-from genrm_cli.evaluation.accuracy import (
-    Estimated,
-    JudgeQuality,
-    PairRecord,
-    PairShare,
-    share_of,
-)
+from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, PairShare, share_of
 from genrm_cli.evaluation.evaluate import EvalResult
-from genrm_cli.evaluation.paired import leads_of, paired_difference
+from genrm_cli.evaluation.paired import leads_of
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.metrics.running_stats import POWER, joint_z_95
+from genrm_cli.metrics.running_stats import POWER, Estimated, joint_z_95, paired_difference
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named

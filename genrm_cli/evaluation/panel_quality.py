@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.evaluation.accuracy import Estimated, PairRecord
+from genrm_cli.evaluation.accuracy import PairRecord
 from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.running_stats import Estimated
 
 Floats = NDArray[np.float64]
 _ROUNDS = 1_000  # draws of lines: ends of an interval are right to a tenth of its width

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from statistics import fmean
 
-from genrm_cli.evaluation.accuracy import Estimated, PairRecord, PairShare, share_of_items
-from genrm_cli.evaluation.paired import leads_of, paired_difference
+from genrm_cli.evaluation.accuracy import PairRecord, PairShare, share_of_items
+from genrm_cli.evaluation.paired import leads_of
 from genrm_cli.evaluation.panel_quality import panel_quality
 from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.running_stats import Estimated, paired_difference
 
 _EVEN = 0.5
 _MOST_JUDGES = 6  # of which there are 63 subsets; of more, only single judges and all but one

@@ -5,9 +5,9 @@ intervals.
 import copy
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any, Self
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
@@ -259,6 +259,41 @@ def joint_z_95(comparisons: int) -> float:
     Source: C. E. Bonferroni; see R. G. Miller, Simultaneous Statistical Inference (1981).
     """
     return NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A figure with its 95 % interval; None if unknown."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    def text(self, form: str) -> str:
+        """Return the figure and its interval in a number format, such as `+.3f`; `-` if unknown."""
+        if self.value is None:
+            return "-"
+        interval = ""
+        if self.low is not None and self.high is not None:
+            interval = f" ({self.low:{form}} to {self.high:{form}})"
+        return f"{self.value:{form}}{interval}"
+
+
+def paired_difference(
+    one: Mapping[str, float], other: Mapping[str, float], comparisons: int
+) -> Estimated:
+    """Return the mean over items of one less the other, with an interval that all of so many
+    comparisons hold together in 95 % of cases; None for fewer than three items in common.
+
+    Source: Student's t for the mean of paired differences, with Bonferroni's correction.
+    """
+    gaps = [value - other[item] for item, value in one.items() if item in other]
+    if len(gaps) < 3:  # `student_95` is far too small for two
+        return Estimated(None, None, None)
+    mean = fmean(gaps)
+    error = math.sqrt(sample_variance(gaps) / len(gaps))
+    half = student_95(len(gaps) - 1, joint_z_95(comparisons)) * error
+    return Estimated(mean, mean - half, mean + half)
 
 
 def odds_interval(share: float, error: float) -> tuple[float, float]:

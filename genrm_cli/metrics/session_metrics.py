@@ -1,39 +1,18 @@
 """Rewards of sessions by what was played: scenario, difficulty, risk, client, identity and end."""
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from genrm_cli.metrics.running_stats import Mergeable, RunningStats, Statistics, student_95
+from genrm_cli.metrics.running_stats import (
+    Estimated,
+    Mergeable,
+    RunningStats,
+    Statistics,
+    paired_difference,
+)
 
 _OF_SCENARIO = ("difficulty", "risk_level", "client_profile", "identity")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityDifference:
-    """How much more one identity of clients earns than another, in the scenarios that were played
-    with both.
-
-    Attributes:
-        mean: over scenarios of the difference of their mean rewards.
-        interval: its 95 % interval by Student's t; None for fewer than three scenarios.
-    """
-
-    identity: str
-    less: str
-    scenarios: int
-    mean: float
-    interval: tuple[float, float] | None
-
-    def __str__(self) -> str:
-        within = "no interval below 3 scenarios"
-        if self.interval is not None:
-            within = "95 % interval {:+.3f} to {:+.3f}".format(*self.interval)
-        return (
-            f"reward of {self.identity} less {self.less}: {self.mean:+.3f} ({within}; "
-            f"scenarios: {self.scenarios})"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +21,12 @@ class SessionSummary:
 
     Attributes:
         by: by the field of the scenario, or `end_reason`, and by its value.
-        identities: differences between every two identities of counterfactual pairs.
+        identities: differences of every two identities, such as `woman less man`, over the
+            scenarios that were played with both.
     """
 
     by: Mapping[str, Mapping[str, Statistics]]
-    identities: tuple[IdentityDifference, ...]
+    identities: Mapping[str, Estimated]
 
 
 @dataclass(slots=True)
@@ -88,32 +68,16 @@ class SessionMetrics(Mergeable):
             name: {value: stats.summary() for value, stats in sorted(values.items())}
             for name, values in self.by.items()
         }
-        pairs = combinations(sorted(self.identities.items()), 2)
-        differences = (_difference(*second, *first) for first, second in pairs)
-        return SessionSummary(by=by, identities=tuple(filter(None, differences)))
-
-
-def _difference(
-    identity: str,
-    more: Mapping[str, RunningStats],
-    less: str,
-    other: Mapping[str, RunningStats],
-) -> IdentityDifference | None:
-    """Return the difference paired by scenario; None if none was played with both."""
-    gaps = RunningStats()
-    for id_, stats in more.items():
-        if id_ in other:
-            gaps.add((stats.mean or 0.0) - (other[id_].mean or 0.0))
-    count = gaps.count
-    if gaps.mean is None:
-        return None
-    interval = None
-    if count > 2:
-        half = student_95(count - 1) * math.sqrt(gaps.squares / count / (count - 1))
-        interval = (gaps.mean - half, gaps.mean + half)
-    return IdentityDifference(
-        identity=identity, less=less, scenarios=count, mean=gaps.mean, interval=interval
-    )
+        means = {
+            identity: {id_: stats.mean or 0.0 for id_, stats in of.items()}
+            for identity, of in self.identities.items()
+        }
+        pairs = list(combinations(sorted(means), 2))
+        identities = {
+            f"{more} less {less}": paired_difference(means[more], means[less], len(pairs))
+            for less, more in pairs
+        }
+        return SessionSummary(by=by, identities=identities)
 
 
 def _iter_fields(scenario: Mapping[str, object], metadata: object) -> Iterator[tuple[str, str]]:

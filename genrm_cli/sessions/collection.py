@@ -130,7 +130,6 @@ class _Collecting:
         run: RunContext,
     ) -> None:
         self._environment = environment
-        self._scenarios = scenarios
         self._options = options
         self._run = run
         self._places = places_of(options.output, run.settings, options.policy_role)
@@ -139,12 +138,8 @@ class _Collecting:
         self._deciding = options.deciding(environment, scenarios, patterns)
         self._digest = digest_of_json(self._deciding)
         self._replaces = run.settings.output.force
-        self.counts = CollectCounts(
-            planned=len(scenarios.scenarios)
-            * max(1, len(options.identity))
-            * options.variants
-            * options.episodes
-        )
+        self._groups = list(_iter_groups(scenarios, options))
+        self.counts = CollectCounts(planned=len(self._groups) * options.episodes)
         self._origin = RunOrigin(
             options.run_id,
             options.policy_record(),
@@ -251,21 +246,11 @@ class _Collecting:
 
     def _iter_slots(self) -> Iterator[EpisodeSlot]:
         options = self._options
-        episodes = product(self._iter_groups(), range(options.episodes))
+        episodes = product(self._groups, range(options.episodes))
         for index, ((scenario, identity, variant), number) in enumerate(episodes):
             branch_at = options.branch_at or 1
             seed = options.client_seed
             yield EpisodeSlot(index, scenario, variant, seed, number, branch_at, identity)
-
-    def _iter_groups(self) -> Iterator[tuple[EpisodeScenario, str, int]]:
-        options = self._options
-        drawn = Counter[str]()
-        for scenario in self._scenarios.scenarios:
-            first = drawn[scenario.scenario_id]  # the next draw meets other clients
-            drawn[scenario.scenario_id] += options.variants
-            variants = range(first, first + options.variants)
-            for identity, variant in product(options.identity or ("",), variants):
-                yield scenario, identity, variant
 
     def _enter(self, played: Played) -> None:
         """Count an episode, and store its record: among the failures, if it must not be used."""
@@ -362,3 +347,18 @@ class _Collecting:
             "settings_digest": self._digest,
             "versions": versions_record(),
         }
+
+
+def _iter_groups(
+    scenarios: ScenarioSet, options: CollectOptions
+) -> Iterator[tuple[EpisodeScenario, str, int]]:
+    """Yield the scenario, identity and variant of each group; a scenario that is drawn again goes
+    on with its next variants.
+    """
+    counts = Counter[str]()
+    for scenario in scenarios.scenarios:
+        for _ in range(options.variants):
+            variant = counts[scenario.scenario_id]
+            counts[scenario.scenario_id] += 1
+            for identity in options.identity or ("",):
+                yield scenario, identity, variant

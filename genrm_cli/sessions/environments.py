@@ -90,10 +90,12 @@ def scenario_weights(ids: Sequence[str], rewards: Mapping[str, RunningStats]) ->
     """Return how often scenarios are due, relative to each other: the distance of the mean reward
     from the highest, plus the standard deviation; the largest for one without a session.
     """
-    means = {id_: rewards[id_].mean or 0.0 for id_ in ids if id_ in rewards}
-    best = max(means.values(), default=0.0)
-    due = {id_: best - mean + (rewards[id_].deviation() or 0.0) for id_, mean in means.items()}
-    most = max(due.values(), default=0.0) or 1.0
+    best = max(stats.mean or 0.0 for stats in rewards.values())
+    due = {
+        id_: best - (stats.mean or 0.0) + (stats.deviation() or 0.0)
+        for id_, stats in rewards.items()
+    }
+    most = max(due.values()) or 1.0
     return [max(due.get(id_, most), _LEAST_WEIGHT * most) for id_ in ids]
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from judged_pairs import judged_pair
 
 from genrm_cli.evaluation.accuracy import (
-    Estimated,
     PairShare,
     Preference,
     evaluate,
@@ -18,7 +17,7 @@ from genrm_cli.evaluation.accuracy import (
     pairs_to_tell,
     preference_of,
 )
-from genrm_cli.metrics.running_stats import wilson_interval
+from genrm_cli.metrics.running_stats import Estimated, wilson_interval
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
 RIGHT = Preference.RIGHT

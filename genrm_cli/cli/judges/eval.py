@@ -19,7 +19,7 @@ from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import UsageError, counted
 
 if TYPE_CHECKING:
-    from genrm_cli.evaluation.accuracy import Estimated, JudgeQuality, PairShare
+    from genrm_cli.evaluation.accuracy import JudgeQuality, PairShare
     from genrm_cli.evaluation.agreement import RaterAgreement
     from genrm_cli.evaluation.benchmarks import BenchmarkScores
     from genrm_cli.evaluation.evaluate import EvalResult
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.panel_subsets import PanelSubset
     from genrm_cli.evaluation.people import PeopleQuality
     from genrm_cli.metrics.prediction_powered import LabelledMean
+    from genrm_cli.metrics.running_stats import Estimated
     from genrm_cli.settings import Settings
 
 _COIN = 0.5  # accuracy of one
@@ -255,7 +256,7 @@ def _metric_lines(figures: "JudgeQuality") -> list[str]:
         f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}",
         f"{percent_text(figures.failure_rate)} of the judgements failed, "
         f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed",
-        f"length bias {_estimate_text(figures.length_bias, '+.3f')}: accuracy where the longer "
+        f"length bias {figures.length_bias.text('+.3f')}: accuracy where the longer "
         "answer is better, minus accuracy where it is worse",
         *_coin_lines(figures.accuracy),
     ]
@@ -364,9 +365,9 @@ def _coin_lines(accuracy: "PairShare") -> list[str]:
 
 def _panel_text(panel: "PanelQuality") -> str:
     """Return what a panel is worth, in sentences."""
-    judges = _estimate_text(panel.effective_judges, ".2f")
-    correlation = _estimate_text(panel.error_correlation, ".2f")
-    together = _estimate_text(panel.reliability, ".2f")
+    judges = panel.effective_judges.text(".2f")
+    correlation = panel.error_correlation.text(".2f")
+    together = panel.reliability.text(".2f")
     alone = number_text(panel.reliability_of_one.value, ".2f")
     return (
         f"the panel is worth {judges} judges with independent errors; errors of two judges "
@@ -394,12 +395,6 @@ def _difference_cells(found: "Estimated | None") -> tuple[str, str]:
     if found is None or found.low is None or found.high is None:
         return "-", "-"
     return number_text(found.value, "+.3f"), f"{found.low:+.3f} to {found.high:+.3f}"
-
-
-def _estimate_text(found: "Estimated", form: str) -> str:
-    if found.low is None or found.high is None:
-        return number_text(found.value, form)
-    return f"{number_text(found.value, form)} ({found.low:{form}} to {found.high:{form}})"
 
 
 def _categories_table(by_category: "Mapping[str, JudgeQuality]", of: str = "category") -> Table:

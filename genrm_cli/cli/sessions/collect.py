@@ -192,8 +192,8 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
             )
             if shown := ", ".join(rewards):
                 say(f"reward by {name.replace('_', ' ')}: {shown}")
-        for each in played.identities:
-            say(str(each))
+        for pair, difference in played.identities.items():
+            say(f"reward of {pair}: {difference.text('+.3f')}")
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
             say(
