@@ -5,6 +5,7 @@ from genrm_process import make_rollouts, read_lines
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, adapt
 from genrm_cli.watching.watcher import Watcher
 
@@ -53,8 +54,8 @@ def test_a_figure_that_fails_is_null_and_everything_else_is_written(scored, call
     """The run ends with 1 and names it; the next one computes it, and asks nothing."""
     _, lines, comparisons, metrics = scored()
     with monkeypatch.context() as patch:
-        for name in ("flip_rate", "latency"):
-            patch.setattr(RunMetrics, name, property(fail))
+        patch.setattr(RunMetrics, "flip_rate", property(fail))
+        patch.setattr(Latencies, "summary", fail)
         finished, same_lines, same_comparisons, left = scored()
     assert "flip_rate, latency: ValueError: math domain error" in finished.ended(1).err
     assert (same_lines, same_comparisons) == (lines, comparisons)
