@@ -41,6 +41,7 @@ class BenchmarkScores:
         ties: RewardBench 2's score of its Ties subset.
         styles: RM-Bench's accuracies, the mean over categories.
         best_of_k: PPE's curve, the expected correctness of the top-scored of k from k = 1 on.
+        left_out: lines that count in no score, since one of their verdicts is missing.
     """
 
     is_graded: bool
@@ -51,6 +52,7 @@ class BenchmarkScores:
     ties: float | None
     styles: StyleAccuracy | None
     best_of_k: tuple[float, ...] | None
+    left_out: int
 
 
 class _LabelledLine:
@@ -72,22 +74,33 @@ class _LabelledLine:
         is_whole = len(known) == self.right and len(others) == self.wrong
         return (known, others) if is_whole else None
 
-    def credit(self, *, is_graded: bool) -> float:
-        """Return the credit for choosing the right response; that of chance without an answer."""
-        chance = 1 / (1 + self.wrong)
+    def credit(self, *, is_graded: bool) -> float | None:
+        """Return the credit for choosing the right response; None if a verdict is missing."""
         if is_graded:
             scores = self.scores()
-            return chance if scores is None else best_of([*scores[0], *scores[1]])
+            return None if scores is None else best_of([*scores[0], *scores[1]])
         results = [pair_result(self.pairs[0, j]) for j in range(self.wrong)]
         known = [result for result in results if result is not None]
-        return best_of_pairs(known) if len(known) == self.wrong else chance
+        return best_of_pairs(known) if len(known) == self.wrong else None
 
-    def wins(self) -> list[list[float]]:
-        """Return, for each right response, 1 for each wrong one that it beats; a tie is wrong."""
-        return [
-            [float((pair_result(self.pairs[i, j]) or 0.0) > _EVEN) for j in range(self.wrong)]
-            for i in range(self.right)
-        ]
+    def wins(self) -> list[list[float]] | None:
+        """Return, for each right response, 1 for each wrong one that it beats; a tie is wrong. None
+        if a verdict is missing.
+        """
+        rows = []
+        for i in range(self.right):
+            results = [pair_result(self.pairs[i, j]) for j in range(self.wrong)]
+            known = [float(result > _EVEN) for result in results if result is not None]
+            if len(known) < self.wrong:
+                return None
+            rows.append(known)
+        return rows
+
+    def is_left_out(self, *, is_graded: bool) -> bool:
+        """Return whether a verdict is missing that the line's rule needs."""
+        if _TIES_ID.match(self.id) or (self.right > 1 and self.right != self.wrong):
+            return is_graded and self.scores() is None
+        return (self.credit(is_graded=is_graded) if self.right == 1 else self.wins()) is None
 
 
 def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> BenchmarkScores | None:
@@ -102,19 +115,21 @@ def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> Bench
     others = [line for line in lines if not _TIES_ID.match(line.id)]
     single = [line for line in others if line.right == 1]
     styles = [line for line in others if line.right == line.wrong]
-    earned = [(line.category, line.credit(is_graded=is_graded)) for line in single]
+    earned = [(line, line.credit(is_graded=is_graded)) for line in single]
+    known = [(line, credit) for line, credit in earned if credit is not None]
     by_category: dict[str, list[float]] = defaultdict(list)
-    for category, credit in earned:
-        by_category[category].append(credit)
+    for line, credit in known:
+        by_category[line.category].append(credit)
     return BenchmarkScores(
         is_graded=is_graded,
-        best_of=_share(credit for _, credit in earned),
-        best_of_chance=fmean(1 / (1 + line.wrong) for line in single) if single else None,
+        best_of=_share(credit for _, credit in known),
+        best_of_chance=fmean(1 / (1 + line.wrong) for line, _ in known) if known else None,
         best_of_by_category={name: _share(by_category[name]) for name in sorted(by_category)},
-        best_of_mean=fmean(map(fmean, by_category.values())) if single else None,
+        best_of_mean=fmean(map(fmean, by_category.values())) if known else None,
         ties=_ties_of(ties) if is_graded else None,
         styles=_styles_of(styles),
         best_of_k=_curve_of([line for line in others if line not in styles]) if is_graded else None,
+        left_out=sum(line.is_left_out(is_graded=is_graded) for line in lines),
     )
 
 
@@ -123,13 +138,17 @@ def _share(earned: Iterable[float]) -> PairShare:
 
 
 def _styles_of(lines: Sequence[_LabelledLine]) -> StyleAccuracy | None:
-    """Return the mean over categories of the accuracies of lines with as many styles each."""
-    by_category: dict[str, list[list[list[float]]]] = defaultdict(list)
+    """Return the mean over categories of the accuracies of lines, which may differ in size."""
+    by_category: dict[str, list[StyleAccuracy]] = defaultdict(list)
     for line in lines:
-        by_category[line.category].append(line.wins())
-    found = [style_accuracy(each) for each in by_category.values()]
-    if not found:
-        return None
+        wins = line.wins()
+        if wins is not None:
+            by_category[line.category].append(style_accuracy([wins]))
+    found = [_mean_of(each) for each in by_category.values()]
+    return _mean_of(found) if found else None
+
+
+def _mean_of(found: Sequence[StyleAccuracy]) -> StyleAccuracy:
     return StyleAccuracy(
         hard=fmean(each.hard for each in found),
         normal=fmean(each.normal for each in found),

@@ -48,7 +48,6 @@ def scores_of(records, *, is_graded=False) -> BenchmarkScores:
         ([(RIGHT, RIGHT), (RIGHT, RIGHT), (WRONG, WRONG)], 0),
         ([(RIGHT, RIGHT), (RIGHT, WRONG), (RIGHT, RIGHT)], 1 / 2),
         ([(TIE, TIE)] * 3, 1 / 4),
-        ([(RIGHT, RIGHT), (LOST, LOST), (WRONG, WRONG)], 1 / 4),
     ],
 )
 def test_a_prompt_counts_once_whatever_its_pairs(results, credit):
@@ -57,7 +56,7 @@ def test_a_prompt_counts_once_whatever_its_pairs(results, credit):
     found = scores_of(records)
     assert found.best_of.value == pytest.approx(credit)
     assert found.best_of_chance == 0.25
-    if results[2] == (WRONG, WRONG) and LOST not in results[1]:
+    if results[2] == (WRONG, WRONG):
         assert accuracy_of(records).value == pytest.approx(2 / 3)
 
 
@@ -94,6 +93,38 @@ def test_lists_of_equal_length_are_styles_and_others_are_not():
     unequal = [pair for pair in equal if pair.rejected_index < 2]
     assert scores_of(unequal).styles is None
     assert scores_of(unequal).best_of.pairs == 0
+
+
+def test_a_line_that_lacks_a_verdict_counts_in_no_score():
+    """It is neither lost nor chance, in a choice and among styles, and the result counts it."""
+    good = prompt_of(*[(RIGHT, RIGHT)] * 3, item="a")
+    failed = prompt_of((RIGHT, RIGHT), (LOST, LOST), (WRONG, WRONG), item="b")
+    found = scores_of([*good, *failed])
+    assert (found.best_of.value, found.best_of.pairs, found.left_out) == (1, 1, 1)
+    alone = scores_of(failed)
+    assert (alone.best_of.value, alone.best_of_chance, alone.best_of_mean) == (None, None, None)
+    squares = [
+        judged_pair(*(lost if (i, j) == (0, 1) else (RIGHT, RIGHT)), item, places=(i, j))
+        for item, lost in (("a", (RIGHT, RIGHT)), ("b", (LOST, LOST)))
+        for i in range(2)
+        for j in range(2)
+    ]
+    found = scores_of(squares)
+    assert found.styles is not None
+    assert (found.styles.hard, found.left_out) == (1, 1)
+
+
+def test_lists_of_styles_may_differ_in_length():
+    """Each line counts once, whatever the number of its styles."""
+    records = [
+        judged_pair(*(RIGHT, RIGHT) if size == 2 else (WRONG, WRONG), str(size), places=(i, j))
+        for size in (2, 3)
+        for i in range(size)
+        for j in range(size)
+    ]
+    styles = scores_of(records).styles
+    assert styles is not None
+    assert (styles.hard, styles.normal, styles.easy) == (0.5, 0.5, 0.5)
 
 
 def test_grades_decide_where_there_are_some():

@@ -297,6 +297,8 @@ def _benchmark_lines(scores: "BenchmarkScores") -> list[str]:
             f"PPE best-of-k: {percent_text(curve[0])} at k = 1, at most "
             f"{percent_text(max(curve))}, {percent_text(curve[-1])} at k = {len(curve)}"
         )
+    if scores.left_out:
+        lines.append(f"{counted(scores.left_out, 'line')} left out: a verdict is missing")
     return lines
 
 
