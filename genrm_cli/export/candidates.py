@@ -17,14 +17,12 @@ itself.
 """
 
 
-_NO_MESSAGE = Message(())
-
-
 class Drop(StrEnum):
     """The reason why a rollout is left out of an export, or a row is dropped. The values appear in
     manifests.
 
-    A member named after an option is the filter that dropped the row.
+    A member named after an option is the filter that dropped the row; `PENDING`, `HELD` and
+    `REJECTED` are statuses of a review.
     """
 
     message: Message
@@ -79,7 +77,7 @@ class Drop(StrEnum):
     BALANCE_LENGTH = "balance_length", naming("$balance_length")
     BEST_OF = "best_of", naming("$best_of")
 
-    def __new__(cls, code: str, message: Message = _NO_MESSAGE) -> Self:
+    def __new__(cls, code: str, message: Message) -> Self:
         """Create a member whose value is the code."""
         member = str.__new__(cls, code)
         member._value_ = code

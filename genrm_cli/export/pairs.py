@@ -118,14 +118,11 @@ def _taught(
 def _compared(
     ranked: Sequence[Candidate], preferences: Preferences
 ) -> Iterator[tuple[Candidate, Candidate]]:
-    by_index = {candidate.index: candidate for candidate in ranked}
+    ranks = {candidate.index: rank for rank, candidate in enumerate(ranked)}
     for i, j in sorted(preferences):
-        if i in by_index and j in by_index:
-            pair = sorted(
-                (by_index[i], by_index[j]),
-                key=lambda candidate: (-rounded(candidate.reward), candidate.index),
-            )
-            yield pair[0], pair[1]
+        if i in ranks and j in ranks:
+            better, worse = sorted((ranks[i], ranks[j]))
+            yield ranked[better], ranked[worse]
 
 
 def _why_dropped(

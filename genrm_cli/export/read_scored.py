@@ -181,7 +181,7 @@ def candidates_of(
         if status == PENDING and options.include_pending:
             counts.unreviewed += 1
         elif status not in (None, APPROVED):
-            reason = Drop(f"review_{status}")
+            reason = Drop[status.upper()]
         if reason is None and options.branch_at is not None:
             branched = branch_at(rollout, options.branch_at)
             reason = Drop.TOO_FEW_TURNS if branched is None else None
@@ -206,24 +206,22 @@ def _candidate(id_: str, scored: ScoredRollout, reward: float, options: ExportOp
         chars_of_items(items),
         digest_of_items(items, with_reasoning=options.reasoning != "strip"),
         digest_of_prompt(scored.rollout.prompt),
-        is_gated=_is_gated(scored.rollout, line) or _is_below(line, options),
+        is_gated=_is_gated(scored.rollout, line, options),
         # Of `collect --policy-role teacher`.
         is_teacher=isinstance(policy, dict) and policy.get("role") == "teacher",
         id=id_,
     )
 
 
-def _is_gated(rollout: Rollout, line: ScoredLine) -> bool:
-    """Whether a rollout broke a gate, at collection or since, or is recorded as unsafe without a
-    gate.
+def _is_gated(rollout: Rollout, line: ScoredLine, options: ExportOptions) -> bool:
+    """Whether a rollout broke a gate, at collection or since, is recorded as unsafe without a gate,
+    or has no component of the least value that the user set.
     """
-    broken = rollout.gated_by or (line.total is not None and line.total.gated_by)
-    return bool(broken) or any((line.components or {}).get(name) == 0 for name in _UNSAFE_AT_0)
-
-
-def _is_below(line: ScoredLine, options: ExportOptions) -> bool:
-    """Whether a component is missing or below the minimum that the user set."""
     components = line.components or {}
+    if rollout.gated_by or (line.total is not None and line.total.gated_by):
+        return True
+    if any(components.get(name) == 0 for name in _UNSAFE_AT_0):
+        return True
     for name, least in options.least_components.items():
         value = components.get(name)
         if value is None or rounded(value) < rounded(least):

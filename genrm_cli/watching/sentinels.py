@@ -72,12 +72,11 @@ class Sentinels:
 
     def _learn(self) -> None:
         self.usual = _usual_of(self.runs) if self.is_armed else ()
-        others = [self.runs[:place] + self.runs[place + 1 :] for place in range(len(self.runs))]
-        self.departed = [
-            _departures(_usual_of(rest), run)
-            for rest, run in zip(others, self.runs, strict=True)
-            if rest
-        ]
+        self.departed = []
+        for place, run in enumerate(self.runs):
+            others = self.runs[:place] + self.runs[place + 1 :]
+            if others:
+                self.departed.append(_departures(_usual_of(others), run))
 
     def departures(self, run: str) -> Count:
         """Return how many verdicts of the newest run on stable sentinels are others than usual, and
