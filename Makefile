@@ -20,7 +20,7 @@ NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metric
 LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
 
 demo: $(INSTALLED)
-	@$(BIN)/genrm demo out
+	@$(BIN)/genrm demo
 
 # What tests and benchmarks compile is kept, whatever the environment says: it takes longer than many tests, and would
 # count as the time of a command.

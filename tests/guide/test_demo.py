@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from demo_picture import PATH, render_picture, texts_of
 from genrm_process import SAMPLE_DATA, read_lines
 from pages import PAGES, README, ROOT
@@ -18,6 +19,16 @@ def test_the_picture_of_the_readme_shows_what_the_demo_prints(genrm, call):
         picture = render_picture(finished.out.decode())
         assert texts_of(picture) == texts_of(PATH.read_text(encoding="utf-8"))
         assert (genrm.folder / "genrm-demo" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", ["report.html", "rollouts.scored.jsonl", "rollouts.metrics.json"])
+def test_a_file_in_a_named_folder_is_not_overwritten(genrm, call, name):
+    """Not by an output, nor by one beside it; nothing is written then."""
+    (genrm.folder / name).write_text("mine")
+    finished = call("demo", ".").ended(2)
+    assert f"{name} exists; remove it, or choose another folder" in finished.err
+    assert genrm.names() == {name}
+    assert (genrm.folder / name).read_text() == "mine"
 
 
 def test_the_page_about_outputs_shows_a_line_of_the_demo(genrm, call):

@@ -7,11 +7,11 @@ from genrm_cli.cli.console import print_text
 from genrm_cli.cli.options import argument, run_to_end, with_settings
 from genrm_cli.cli.scoring.show import iter_table_parts
 from genrm_cli.cli.tables import print_parts
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import StorageError, UsageError
 
 # Also in `sample_data/`, by a link, for the commands of the guide.
 _SAMPLE = Path(__file__).with_name("demo_rollouts.jsonl")
-# Of its own, so that no file of the user is in the way.
+# Of its own, so that no file of the user is in the way: only here outputs are overwritten.
 _FOLDER = "genrm-demo"
 
 
@@ -30,6 +30,7 @@ def demo(
     """
     from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.due.inputs import output_places
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import mask_of
     from genrm_cli.report.write_report import write_report
@@ -41,6 +42,11 @@ def demo(
     scored = str(folder / "rollouts.scored.jsonl")
     page = str(folder / "report.html")
     settings = settings_from(judge="lexical", output=scored, force=True)
+    store = Store(settings.storage)
+    places = output_places(str(_SAMPLE), settings)
+    taken = [uri for uri in (scored, *places.sides(), page) if store.at(uri).exists()]
+    if taken and folder != Path(_FOLDER):
+        raise UsageError(f"{taken[0]} exists; remove it, or choose another folder.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -49,7 +55,7 @@ def demo(
     if report.only_error is not None:
         raise report.only_error
     with ScoredRun(ScoredInput(scored, (scored,)), settings, open_known_journal) as run:
-        run.read(Store(settings.storage))
+        run.read(store)
         print_parts(*iter_table_parts(next(run.iter_groups()), mask_of(())))
     write_report([scored], page, settings)
     print_text(f"\nAll groups, with every verdict: open {page}")
