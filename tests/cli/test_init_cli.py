@@ -3,6 +3,7 @@
 import re
 import tomllib
 
+import pytest
 from genrm_process import make_rollouts
 
 from genrm_cli.settings.resolve import resolve_settings
@@ -103,6 +104,49 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     flags = ("--prompt-field", "prompt,background", "--response-field", "completion")
     genrm.run(*command, *flags, "--ignore-fields", "zot").ended(0)
     assert 'prompt_field = "prompt,background"\n' in (genrm.folder / "genrm.toml").read_text()
+
+
+@pytest.fixture
+def init_open(genrm, judge_server):
+    """Answer the questions about a file that no format recognises."""
+    lines = [
+        {
+            "question_text": "Why is the thing so?",
+            "out": answer,
+            "notes": "It is so because of that.",
+        }
+        for answer in ("It is one thing.", "It is another thing.")
+    ]
+    genrm.write("open.jsonl", lines)
+
+    def answered(answers):
+        told = "".join(f"{answer}\n" for answer in answers).encode()
+        return genrm.run("init", "open.jsonl", "--base-url", judge_server.base_url, stdin=told)
+
+    return answered
+
+
+def test_fields_of_a_file_that_no_format_recognises(genrm, init_open):
+    """Roles, or beginnings that are one role only, read it."""
+    init_open(["p", "res", "ref"]).ended(0)
+    written = tomllib.loads((genrm.folder / "genrm.toml").read_text())
+    assert (written["prompt_field"], written["response_field"]) == ("question_text", "out")
+    assert written["reference_field"] == "notes"
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "said"),
+    [
+        (["prompt", "", "reference"], 3, "no field is said to be the response"),
+        (["prompt", "re"], 2, "out: 're' is not one of prompt, response, reference or ignore"),
+        (["zzz"], 2, "question_text: 'zzz' is not one of"),
+    ],
+)
+def test_answers_that_do_not_read_a_file(genrm, init_open, answers, code, said):
+    """They are errors that say what is wrong; no settings file is written."""
+    finished = init_open(answers).ended(code)
+    assert said in finished.err
+    assert genrm.names() == {"open.jsonl"}
 
 
 def test_errors_about_the_model_name_those_that_are_served(genrm, call, judge_server):

@@ -1,6 +1,7 @@
 """`genrm init`: write a settings file for a judge and the rollouts that it is to score."""
 
 import json
+import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -128,15 +129,23 @@ def _fields_of(sample: str, settings: Settings) -> dict[str, str]:
 
 
 def _ask_role(path: str, text: str) -> str | None:
-    """Ask what a field is; None without an answer."""
+    """Ask what a field is, again after a word that is no role; None without an answer."""
     from genrm_cli.rollouts.reading.account import shown_text
 
     print_text(f"{path}, such as {shown_text(text)}:")
-    try:
-        answer = input(f"  {', '.join(_ROLES[:-1])} or {_ROLES[-1]}? ").strip().lower()
-    except EOFError:
-        return None
-    return next((role for role in _ROLES if answer and role.startswith(answer)), None)
+    expected = f"{', '.join(_ROLES[:-1])} or {_ROLES[-1]}"
+    while True:
+        try:
+            answer = input(f"  {expected}? ").strip().lower()
+        except EOFError:
+            return None
+        if not answer:
+            return None
+        meant = [role for role in _ROLES if role.startswith(answer)]
+        if len(meant) == 1:
+            return meant[0]
+        if not sys.stdin.isatty():
+            raise UsageError(f"{path}: {answer!r} is not one of {expected}.")
 
 
 def _model_of(judge: JudgeSettings) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from genrm_cli.errors import Message, SettingRef
+from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import named_fields, open_fields_of, recognise
 from genrm_cli.rollouts.reading.proposal import (
@@ -13,6 +13,7 @@ from genrm_cli.rollouts.reading.proposal import (
     describe_choices,
     propose,
 )
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.parse_lines import installed_formats, settled_fields
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
@@ -55,19 +56,31 @@ def fields_as_told(
     """Return the settings that say what the user said of open fields: `prompt`, `response`,
     `reference` or `ignore`, by path.
 
-    A part of the prompt joins the fields that the format reads as the prompt and the response."""
+    Where no field is the response, a part of the prompt joins the fields that the format reads as
+    the prompt and the response.
+
+    Raises:
+        InputError: no field is the response, and no format has one.
+    """
     by_role: dict[str, list[str]] = {}
     for path, role in roles.items():
         by_role.setdefault(role, []).append(path)
     chosen = {f"{role}_field": paths[0] for role, paths in by_role.items() if role != "ignore"}
     if "ignore" in by_role:
         chosen["ignore_fields"] = ",".join(by_role["ignore"])
-    if "prompt" in by_role:
+    prompt = by_role.get("prompt", [])
+    if prompt and "response" not in by_role:
         settled = [*settled_fields(settings), *roles]
-        format_ = recognise(records[0], installed_formats().values(), settled)
-        read = format_.fields_in(records[0])
-        chosen["prompt_field"] = ",".join((*read.prompt, *by_role["prompt"]))
-        chosen.setdefault("response_field", read.response[0])
+        try:
+            read = recognise(records[0], installed_formats().values(), settled).fields_in(
+                records[0]
+            )
+        except UnreadableRecordError as error:
+            raise InputError("no field is said to be the response: ", error.message) from error
+        prompt = [*read.prompt, *prompt]
+        chosen["response_field"] = read.response[0]
+    if prompt:
+        chosen["prompt_field"] = ",".join(prompt)
     return chosen
 
 
