@@ -157,7 +157,7 @@ def _call(command: Callable[..., int | None], given: Mapping[str, Any]) -> int |
 
 
 def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:
-    """Resolve the settings of a command, and warn of variables that are none."""
+    """Resolve the settings of a command, and warn of variables that name no setting."""
     settings, origins = resolve_settings(flags, os.environ, file)
     if not settings.output.quiet:
         for variable in unknown_variables(os.environ):
