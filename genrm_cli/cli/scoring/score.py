@@ -108,8 +108,10 @@ def score(
     whole = invocation.settings
     alone = is_one_input(rollouts) or whole.input.together
     if trial.quick:
-        if not is_one_input(rollouts) or output.dry_run:
-            raise UsageError("--quick takes one file, and makes calls: omit --dry-run.")
+        if not is_one_input(rollouts):
+            raise UsageError("--quick takes one file.")
+        if output.dry_run:
+            raise UsageError("--quick makes calls: omit --dry-run.")
         invocation = replace(invocation, settings=trial_settings(whole))
     report = BatchReport(alone=alone, keeps=output.json_output)
     progress = RunProgress()

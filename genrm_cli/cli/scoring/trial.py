@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Enough for an interval of the reliability that tells a good judge from a poor one.
 _GROUPS = 30
+# What the count of each setting is called in a recommendation.
+_COUNTED = {"ring_k": "rings", "repeats": "repeats"}
 # The fewest rings, or orders of a list, in which verdicts on a group repeat and so show noise.
 _REPEATED = 2
 
@@ -53,7 +55,6 @@ def recommend(
     """
     mean = trial.reliability.mean
     needed = trial.rings_needed
-    name = "repeats" if settings.judge.judging == "listwise" else "ring_k"
     advice = {"mode": f"{settings.judge.judging}, as in the trial"}
     count = None if needed is None else needed.expected
     interval = trial.reliability_interval
@@ -69,10 +70,12 @@ def recommend(
         remedy = remedy_text(needed, mean, _flag_of, is_panel=is_panel)
         advice["reliability"] = f"{found}: {remedy}"
     else:
+        name = needed.setting
         count = max(1.0, count)
+        most = count if needed.at_worst is None else max(1.0, needed.at_worst)
         settings = changed(settings, **{name: int(count) if name == "repeats" else count})
-        sure = "" if needed.at_worst is None else f"; {max(1.0, needed.at_worst):g} to be sure"
-        advice[name.replace("_k", "s")] = f"{_flag_of(name)} {count:g}{sure}"
+        at_most = "" if most == count else f"; at most {most:g}"
+        advice[_COUNTED[name]] = f"{_flag_of(name)} {count:g}{at_most}"
         advice["reliability"] = f"{RELIABLE_FROM:.2f} or more expected; {found}"
     advice["cost"] = _cost_text(uri, settings, keys)
     if settings.judge.judging == "pairwise":
