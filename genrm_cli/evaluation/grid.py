@@ -12,10 +12,10 @@
     price_in = 2.0
     price_out = 8.0
 
-A cell sets any setting of a judge. All cells use one journal: cells share the requests that they
-have in common, such as the first of four repeats, and a run that was interrupted goes on. The
-verdicts of both orders give two options for each cell: to ask in one order, or in both at twice the
-price."""
+A cell sets what changes a judge's verdicts on a pair, or their price. All cells use one journal:
+cells share the requests that they have in common, such as the first of four repeats, and a run that
+was interrupted goes on. The verdicts of both orders give two options for each cell: to ask in one
+order, or in both at twice the price."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from itertools import product
 from statistics import NormalDist, fmean
 from typing import Any, Literal
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, PairShare, share_of
 from genrm_cli.evaluation.evaluate import EvalResult
 from genrm_cli.evaluation.paired import leads_of
@@ -36,10 +36,17 @@ from genrm_cli.settings.table import all_settings, setting_named
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
 _COIN = 0.5
 _MOST_CELLS = 200  # each asks about every pair
+# What a cell may set beside the settings of the judge itself: what changes its verdicts on a pair,
+# or their price.
+_CELL_KEYS = (
+    *("repeats", "reask", "retries", "concurrency", "connect_timeout", "call_timeout"),
+    *("comparison_timeout", "price_in", "price_out"),
+)
 _LEAST_ITEMS = 10  # fewer say too little about a difference to plan by
 
 CostUnit = Literal["cost", "tokens", "calls"]
@@ -84,10 +91,21 @@ class CellRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCell:
+    """A cell without figures, and why."""
+
+    name: str
+    settings: Mapping[str, Any]
+    reason: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GridResult:
     """All cells on the same pairs.
 
     Attributes:
+        failed: cells that are not compared.
         cost_unit: money if every cell has prices, else tokens, else calls.
         options: the most accurate first.
         more_pairs: about how many more would tell the cheapest option that cannot be told from the
@@ -99,6 +117,7 @@ class GridResult:
     pairs: int
     items: int
     cells: tuple[CellRecord, ...]
+    failed: tuple[FailedCell, ...]
     cost_unit: CostUnit
     options: tuple[GridOption, ...]
     more_pairs: int | None
@@ -119,23 +138,35 @@ def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[Gri
     unknown = table.keys() - {"axes", "cell"}
     if unknown:
         raise UsageError(f"{where}: unknown key {min(unknown)!r}; expected [axes] and [[cell]].")
+    axes = _axes_of(table, where)
+    own = _own_cells(table, where)
+    count = len(own) + (math.prod(map(len, axes.values())) if axes else 0)
+    if count > _MOST_CELLS:
+        raise UsageError(f"{where}: {count:,} cells; at most {_MOST_CELLS}.")
     cells: dict[str, GridCell] = {}
-    for given in (*_of_axes(table.get("axes", {}), where), *_own_cells(table, where)):
+    for given in (*_of_axes(axes), *own):
         values = {key: value for key, value in given.items() if key != "name"}
-        name = str(given.get("name") or f"cell {len(cells) + 1}")
+        name = given.get("name", f"cell {len(cells) + 1}")
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"{where}: the name {name!r} of a cell is not text.")
         if name in cells:
             raise UsageError(f"{where}: two cells are named {name!r}.")
         cells[name] = GridCell(name, values, _settings_of(values, base, f"{where}: {name}"))
     if not cells:
         raise UsageError(f"{where}: no cell; expected [axes] or [[cell]].")
-    if len(cells) > _MOST_CELLS:
-        raise UsageError(f"{where}: {len(cells)} cells; at most {_MOST_CELLS}.")
     return list(cells.values())
 
 
-def _of_axes(axes: object, where: str) -> Iterator[dict[str, Any]]:
+def _axes_of(table: Mapping[str, Any], where: str) -> Mapping[str, list[Any]]:
+    axes = table.get("axes", {})
     if not isinstance(axes, dict) or not all(isinstance(each, list) for each in axes.values()):
         raise UsageError(f"{where}: axes is not a table of lists.")
+    if "name" in axes:
+        raise UsageError(f"{where}: axes has a name; only a [[cell]] has one.")
+    return axes
+
+
+def _of_axes(axes: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     if axes:
         for values in product(*axes.values()):
             cell = dict(zip(axes, values, strict=True))
@@ -152,14 +183,26 @@ def _own_cells(table: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Settings:
     flat: dict[str, Any] = {}
-    keys = {setting.key: setting.name for setting in all_settings()}
+    settings = all_settings()
+    keys = {
+        each.key: each.name
+        for each in settings
+        if each.subject == "judge" or each.key in _CELL_KEYS
+    }
     for key, value in values.items():
-        if key == "criteria" and isinstance(value, bool):
+        if key == "criteria":
+            if not isinstance(value, bool):
+                raise UsageError(f"{where}: criteria is true or false, not {value!r}.")
             if value and base.judge.criteria is None:
                 raise UsageError(f"{where}: the settings have no [criteria] to use.")
             flat["criteria"] = base.judge.criteria if value else None
         elif key in keys:
             flat[keys[key]] = setting_named(keys[key]).convert(value, f"{where}: {key}")
+        elif any(key == each.key for each in settings):
+            raise UsageError(
+                f"{where}: {key} is the same for all cells; a cell sets "
+                f"{', '.join(sorted((*keys, 'criteria')))}."
+            )
         else:
             raise UsageError(f"{where}: unknown setting {key!r}.")
     return changed(base, **flat)
@@ -171,8 +214,17 @@ def _text_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def compare_cells(found: Sequence[tuple[GridCell, EvalResult]]) -> GridResult:
-    """Compare the results of cells on the same pairs."""
+def failed_cell(cell: GridCell, error: GenrmError) -> FailedCell:
+    """Return the record of a cell that ended in an error."""
+    return FailedCell(
+        name=cell.name, settings=cell.values, reason=str(error), exit_code=error.exit_code
+    )
+
+
+def compare_cells(
+    found: Sequence[tuple[GridCell, EvalResult]], failed: Sequence[FailedCell] = ()
+) -> GridResult:
+    """Compare the results of cells on the same pairs, at least one."""
     results = {cell.name: result for cell, result in found}
     cells = tuple(
         CellRecord(
@@ -215,7 +267,7 @@ def compare_cells(found: Sequence[tuple[GridCell, EvalResult]]) -> GridResult:
                 cost=cost,
                 behind=None
                 if option == best
-                else paired_difference(shares[best], shares[option], len(ranked) - 1),
+                else paired_difference(shares[best], shares[option], len(ranked) - 1, 1.0),
                 is_coin=low is None or high is None or low <= _COIN <= high,
                 on_pareto_line=all(cost < each.cost for each in options),
             )
@@ -226,6 +278,7 @@ def compare_cells(found: Sequence[tuple[GridCell, EvalResult]]) -> GridResult:
         pairs=first.figures.pairs,
         items=first.figures.items,
         cells=cells,
+        failed=tuple(failed),
         cost_unit=unit,
         options=tuple(options),
         more_pairs=more,
@@ -323,6 +376,17 @@ def _more_pairs(option: GridOption) -> int | None:
 
 def _name_of(option: GridOption) -> str:
     return f"{option.cell!r} in {'both orders' if option.orders == 2 else 'one order'}"
+
+
+def check_grid_output(uri: str, pairs_uri: str, settings: Settings) -> None:
+    """Refuse an output that could not be written, before anything is asked."""
+    require_rl_prefix(uri, settings.storage.any_prefix)
+    if is_same_place(pairs_uri, uri):
+        raise UsageError(f"the output {uri} is the input; choose another one.")
+    store = Store(settings.storage)
+    store.at(uri).check_writable()
+    with Outputs(store, overwrite=settings.output.force) as outputs:
+        outputs.open(uri)  # leaves nothing behind
 
 
 def write_grid(result: GridResult, uri: str, settings: Settings) -> None:

@@ -75,7 +75,7 @@ def panel_subsets(
                 behind=None
                 if len(subset) == len(names)
                 else paired_difference(
-                    _by_item(rows, whole), _by_item(rows, results[subset]), len(chosen) - 1
+                    _by_item(rows, whole), _by_item(rows, results[subset]), len(chosen) - 1, 1.0
                 ),
             )
         )

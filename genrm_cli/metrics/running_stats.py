@@ -280,10 +280,16 @@ class Estimated:
 
 
 def paired_difference(
-    one: Mapping[str, float], other: Mapping[str, float], comparisons: int
+    one: Mapping[str, float],
+    other: Mapping[str, float],
+    comparisons: int,
+    least_squares: float = 0.0,
 ) -> Estimated:
     """Return the mean over items of one less the other, with an interval that all of so many
     comparisons hold together in 95 % of cases; None for fewer than three items in common.
+
+    `least_squares` is the sum of squares that is assumed at least: 1 for shares, as if one item
+    differed from all others. Without it, items that are all alike give no width.
 
     Source: Student's t for the mean of paired differences, with Bonferroni's correction.
     """
@@ -291,7 +297,8 @@ def paired_difference(
     if len(gaps) < 3:  # `student_95` is far too small for two
         return Estimated(None, None, None)
     mean = fmean(gaps)
-    error = math.sqrt(sample_variance(gaps) / len(gaps))
+    variance = max(sample_variance(gaps), least_squares / (len(gaps) - 1))
+    error = math.sqrt(variance / len(gaps))
     half = student_95(len(gaps) - 1, joint_z_95(comparisons)) * error
     return Estimated(mean, mean - half, mean + half)
 

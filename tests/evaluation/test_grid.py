@@ -55,11 +55,13 @@ def pairs_of(shares: list[float], seed: int = 0) -> list[PairRecord]:
 
 def test_a_dear_judge_that_is_no_better_is_not_chosen():
     """The sentence names the cheapest option that cannot be told from the best one."""
-    found = compared(cheap=(pairs_of([0.8] * 60, 1), 1.0), dear=(pairs_of([0.8] * 60, 2), 9.0))
+    cheap = [judged_pair(*(WRONG if n < 12 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
+    dear = [judged_pair(*(WRONG if 2 < n < 14 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
+    found = compared(cheap=(cheap, 1.0), dear=(dear, 9.0))
     assert found.cost_unit == "cost"
+    assert found.options[0].cell == "dear"
     assert found.options[0].behind is None
-    assert "'cheap' in one order costs" in found.answer or "nothing is cheaper" in found.answer
-    assert "cannot be told" in found.answer or "nothing is cheaper" in found.answer
+    assert "'cheap' in one order costs 89% less (cost) and cannot be told from" in found.answer
 
 
 def test_a_clear_difference_is_told():
@@ -97,6 +99,17 @@ def test_both_orders_go_by_the_stronger_preference():
     assert accuracies == {1: 0.5, 2: 1.0}
 
 
+def test_a_difference_that_never_varies_has_a_width():
+    """Two judges that never differ on twelve lines are not known to be equal."""
+    pairs = pairs_of([1.0] * 12)
+    found = compared(one=(pairs, 1.0), other=(pairs, 2.0))
+    behind = found.options[-1].behind
+    assert behind is not None
+    assert behind.value == 0
+    assert behind.low is not None
+    assert behind.low < -0.1
+
+
 def test_cells_come_from_axes_and_tables():
     """Axes with one value are not named; settings are converted as elsewhere."""
     cells = parse_grid(
@@ -123,7 +136,12 @@ def test_cells_come_from_axes_and_tables():
         ({"cell": [{"modle": "a"}]}, "unknown setting 'modle'"),
         ({"cell": [{"criteria": True}]}, "no \\[criteria\\]"),
         ({"cell": [{"name": "x"}, {"name": "x"}]}, "two cells are named 'x'"),
-        ({"axes": {"seed": list(range(201))}}, "201 cells"),
+        ({"axes": {"repeats": list(range(201))}}, "201 cells"),
+        ({"axes": dict.fromkeys(("model", "principle", "judge_id"), ["x"] * 999)}, "997,002,999 c"),
+        ({"cell": [{"criteria": "x"}]}, "criteria is true or false"),
+        ({"cell": [{"name": 3}]}, "the name 3 of a cell is not text"),
+        ({"cell": [{"seed": 1}]}, "seed is the same for all cells; a cell sets .*criteria"),
+        ({"cell": [{"max_calls": 1}]}, "max_calls is the same for all cells"),
     ],
 )
 def test_a_grid_that_makes_no_sense_is_refused(table, message):
@@ -150,3 +168,30 @@ def test_cells_share_their_calls_and_go_on(genrm, call, judge_server):
     again = json.loads(call(*flags, "-o", "out.json", "--force", "--json").ended(0).out)
     assert [cell["calls"] for cell in again["cells"]] == [0, 0]
     assert again["cost_unit"] == "tokens"
+
+
+def test_a_cell_that_fails_leaves_the_others(genrm, call, judge_server):
+    """Its reason is in the result and its exit code is that of the command."""
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
+    gone = 'name = "gone"\njudge_id = "gone"\nbase_url = ["http://127.0.0.1:9/v1"]\n'
+    grid = '[[cell]]\nname = "good"\n[[cell]]\n' + gone
+    (genrm.folder / "grid.toml").write_text(grid, encoding="utf-8")
+    flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    flags = (*flags, "--profile", "nemotron", "--no-probe", "--give-up-after", "0.1")
+    call(*flags, "--retries", "0", "--grid", "grid.toml", "-o", "out.json").ended(6)
+    found = json.loads((genrm.folder / "out.json").read_bytes())
+    assert [cell["name"] for cell in found["cells"]] == ["good"]
+    assert [(cell["name"], cell["exit_code"]) for cell in found["failed"]] == [("gone", 6)]
+
+
+def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(genrm, call, judge_server):
+    """Before the first call: other outputs, and an output that exists."""
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
+    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
+    (genrm.folder / "out.json").write_text("{}", encoding="utf-8")
+    flags = ("eval", "pairs.jsonl", *judge_server.flags, "--grid", "grid.toml")
+    for other in ("--sentinels", "--labels", "--to-label", "--requests-to"):
+        done = call(*flags, other, "other").ended(2)
+        assert f"--grid and {other} cannot be combined" in done.err
+    assert "out.json" in call(*flags, "-o", "out.json").ended(2).err
+    assert judge_server.stats()["requests"] == 0

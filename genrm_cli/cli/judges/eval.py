@@ -4,7 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from genrm_cli.cli.console import number_text, percent_text, print_json, say, say_warning
+from genrm_cli.cli.console import (
+    number_text,
+    percent_text,
+    print_json,
+    say,
+    say_warning,
+    text_of,
+)
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import (
     Invocation,
@@ -16,7 +23,7 @@ from genrm_cli.cli.options import (
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
-from genrm_cli.errors import UsageError, counted
+from genrm_cli.errors import JudgeError, TooManyUnscoredError, UsageError, counted
 
 if TYPE_CHECKING:
     from genrm_cli.evaluation.accuracy import JudgeQuality, PairShare
@@ -121,6 +128,11 @@ def eval_(
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
     own = without_components(settings)
     if grid is not None:
+        others = {"--sentinels": sentinels, "--labels": labels, "--to-label": to_label}
+        others["--requests-to"] = settings.offline.requests_to
+        for flag, value in others.items():
+            if value is not None:
+                raise UsageError(f"--grid and {flag} cannot be combined; omit one of them.")
         return _compare(pairs, output, grid, own, invocation)
     if settings.output.dry_run:
         plan = plan_evaluation(pairs, output, new_run(own, invocation.api_keys))
@@ -164,16 +176,27 @@ def _compare(
 ) -> int:
     """Ask the cells of a grid one after another, and print how they compare."""
     from genrm_cli.evaluation.evaluate import evaluate_judge, plan_evaluation, refuse_partial
-    from genrm_cli.evaluation.grid import compare_cells, parse_grid, write_grid
+    from genrm_cli.evaluation.grid import (
+        check_grid_output,
+        compare_cells,
+        failed_cell,
+        parse_grid,
+        write_grid,
+    )
+    from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
+    from genrm_cli.settings.sources.keys import find_api_keys
     from genrm_cli.settings.sources.settings_file import read_toml
 
     settings = invocation.settings
     cells = parse_grid(read_toml(Path(grid)), grid, own)
+    for cell in cells:
+        check_settings(cell.settings)
+    keys = {cell.name: find_api_keys(cell.settings) for cell in cells}
     if settings.output.dry_run:
         plans = {
-            cell.name: plan_evaluation(pairs, output, new_run(cell.settings, invocation.api_keys))
+            cell.name: plan_evaluation(pairs, output, new_run(cell.settings, keys[cell.name]))
             for cell in cells
         }
         if settings.output.json_output:
@@ -182,25 +205,37 @@ def _compare(
             for name, plan in plans.items():
                 print_parts(f"{name}:", *plan_lines(plan))
         return 0
+    if output is not None:
+        check_grid_output(output, pairs, settings)
     found = []
+    failed = []
+    first_error = None
     for cell in cells:
-        with watched(settings) as (progress, events):
-            run = new_run(cell.settings, invocation.api_keys, progress, events)
-            result = run_to_end(evaluate_judge(pairs, None, run, journal_for=output))
-        if result is None:
-            return 0
-        refuse_partial(result, settings)
+        try:
+            with watched(settings) as (progress, events):
+                run = new_run(cell.settings, keys[cell.name], progress, events)
+                result = run_to_end(evaluate_judge(pairs, None, run, journal_for=output))
+            if result is None:
+                return 0
+            refuse_partial(result, settings)
+        except (UsageError, JudgeError, TooManyUnscoredError) as error:
+            say_warning(f"{cell.name}: {text_of(error)}")
+            failed.append(failed_cell(cell, error))
+            first_error = first_error or error
+            continue
         if not settings.output.quiet:
             say(f"cell          {cell.name}: {percent_text(result.figures.accuracy.value)}")
         found.append((cell, result))
-    compared = compare_cells(found)
+    if first_error is not None and not found:
+        raise first_error
+    compared = compare_cells(found, failed)
     if output is not None:
         write_grid(compared, output, settings)
     if settings.output.json_output:
         print_json(to_json(compared))
     elif output != "-" and not settings.output.quiet:
         print_parts(_options_table(compared), "", *_grid_lines(compared))
-    return 0
+    return 0 if first_error is None else first_error.exit_code
 
 
 def _options_table(found: "GridResult") -> Table:
@@ -228,12 +263,13 @@ def _grid_lines(found: "GridResult") -> list[str]:
     return [
         f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')}. behind: how much more "
         "often the first option is right, paired by line; these intervals hold together in 95 % "
-        "of cases. A mark of Pareto: no option is cheaper and more accurate.",
+        "of cases. Pareto: no option is cheaper and more accurate.",
         *(
             f"{cell.name}: {counted(cell.calls, 'call')}, {cell.journal_hits:,} verdicts reused, "
             f"{cell.wall_time_s:,.1f} s"
             for cell in found.cells
         ),
+        *(f"{cell.name}: not compared: {cell.reason}" for cell in found.failed),
         found.answer,
     ]
 
