@@ -16,7 +16,7 @@ _CONTEXT.set_forkserver_preload(
     [
         "genrm_cli.cli.app",
         "genrm_cli.cli.scoring.score",
-        "genrm_cli.jobs.batch",
+        "genrm_cli.jobs.input_batch",
         "genrm_cli.storage.s3.upload",
     ]
 )

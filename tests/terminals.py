@@ -13,7 +13,7 @@ from processes import start_process
 # Imports once what most commands need, and runs each command in a process of its own.
 _RUN_ALL = """
 import json, os, sys, termios
-import genrm_cli.jobs.batch
+import genrm_cli.jobs.input_batch
 from genrm_cli.cli.app import main
 for folder, arguments, width in json.loads(sys.argv[1]):
     if (child := os.fork()) == 0:

@@ -9,9 +9,9 @@ from genrm_cli.cluster.start import check_address, cluster
 from genrm_cli.cluster.worker import Order
 from genrm_cli.errors import UsageError, naming, worst_exit_code
 from genrm_cli.groups.check import asks_nothing, check_settings
-from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.decisions import Status, iter_decisions
+from genrm_cli.jobs.input_batch import BatchReport, score_inputs
 from genrm_cli.jobs.journals import check_journal_place, has_remote_judge
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.settings import Settings, changed

@@ -15,8 +15,8 @@ from genrm_cli.errors import (
     StorageError,
     TooManyUnscoredError,
 )
-from genrm_cli.jobs.batch import BatchReport, score_inputs
 from genrm_cli.jobs.context import RunContext, new_run
+from genrm_cli.jobs.input_batch import BatchReport, score_inputs
 from genrm_cli.jobs.journals import JournalDamagedEvent
 from genrm_cli.jobs.replica import CopyFailingEvent
 from genrm_cli.judging.opening.judge_spec import JudgeSpec

@@ -10,7 +10,7 @@ from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.chat_messages import messages_of_prompt, messages_of_response
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.pairs import choose_pairs, preferences_of
+from genrm_cli.export.preference_pairs import choose_pairs, preferences_of
 from genrm_cli.export.read_scored import (
     ExportCounts,
     ExportInput,

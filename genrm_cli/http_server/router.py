@@ -13,7 +13,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError, StorageError
-from genrm_cli.http_server.replies import JsonReply, RefusedError
+from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
 from genrm_cli.settings.file_settings import ServeSettings

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from genrm_cli.report.figures import Histogram
+from genrm_cli.report.report_figures import Histogram
 
 # Units of the view box, which the page scales. The foot and the top hold a line of text each.
 _WIDTH = 360

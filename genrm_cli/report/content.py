@@ -12,7 +12,6 @@ from genrm_cli.metrics.group_measures import NOISY_BELOW
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.report.blocks import Blocks
 from genrm_cli.report.charts import number_text
-from genrm_cli.report.figures import RunFigures, figures_of, reason_text
 from genrm_cli.report.group_document import (
     group_document,
     mask_of,
@@ -22,6 +21,7 @@ from genrm_cli.report.group_document import (
 )
 from genrm_cli.report.judge_trust import Trust, judge_trust
 from genrm_cli.report.measure_group import GroupFigures, measure_group
+from genrm_cli.report.report_figures import RunFigures, figures_of, reason_text
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings

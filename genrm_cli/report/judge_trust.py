@@ -6,7 +6,7 @@ from typing import Literal
 
 from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text
-from genrm_cli.report.figures import Mean, RunFigures, Share
+from genrm_cli.report.report_figures import Mean, RunFigures, Share
 
 Weight = Literal["no", "care", "fine", "unknown"]
 # Conventions, not measured: up to 1 in 20, a defect is left to the figures of the page; above 1 in

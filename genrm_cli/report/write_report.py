@@ -18,7 +18,7 @@ from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.content import RunPage, page_index, page_values, read_run
-from genrm_cli.report.figures import FORMAT, reason_text
+from genrm_cli.report.report_figures import FORMAT, reason_text
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.http_server.server import listen_on, run_server
 from genrm_cli.metrics.event import OnEvent
-from genrm_cli.serve.app import build_app
 from genrm_cli.serve.recorder import Recorder
+from genrm_cli.serve.serve_app import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.steps import JudgeWatch, LogStep, StepMetrics

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.event import Event, Severity
-from genrm_cli.serve.answers import GroupCounts
+from genrm_cli.serve.served_answers import GroupCounts
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.serve.answers import GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.cohorts.cohort import (
     BusyError,
     Cohort,
@@ -44,6 +43,7 @@ from genrm_cli.serve.serve_events import (
     GroupEvent,
     RefusedEvent,
 )
+from genrm_cli.serve.served_answers import GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.steps import StepMetrics
 from genrm_cli.settings.file_settings import ServeSettings

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import client_record
+from genrm_cli.sessions.session_agents import AgentConfig
 from genrm_cli.sessions.session_judge import judge_record
 from genrm_cli.sessions.session_options import CLIENT, POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings

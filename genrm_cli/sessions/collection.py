@@ -19,7 +19,6 @@ from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.event import Event
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scored.describe_run import versions_record
-from genrm_cli.sessions.agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.collected_files import (
     SUMMARY_FORMAT,
     CollectOptions,
@@ -43,6 +42,7 @@ from genrm_cli.sessions.episode import (
     episode_record,
     play_episode,
 )
+from genrm_cli.sessions.session_agents import Answer, RunStoppedError, open_agents
 from genrm_cli.sessions.session_judge import (
     SessionJudge,
     open_session_judge,

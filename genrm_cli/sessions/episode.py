@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.sessions.agents import AgentConfig, Answer, SilentError, spoken_words
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -23,6 +22,7 @@ from genrm_cli.sessions.environment import (
     EpisodeState,
     ended,
 )
+from genrm_cli.sessions.session_agents import AgentConfig, Answer, SilentError, spoken_words
 from genrm_cli.sessions.session_options import CLIENT, POLICY
 from genrm_cli.verdicts import ChatTurn, Outcome
 

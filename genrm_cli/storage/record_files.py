@@ -23,7 +23,7 @@ from pathlib import Path
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.settings.resolve import state_folder
-from genrm_cli.storage.local.files import LocalFile
+from genrm_cli.storage.local.local_files import LocalFile
 from genrm_cli.storage.local.sinks import sync_folder
 from genrm_cli.storage.location import is_remote, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.contract import ANY_MODE, Location, Sink
-from genrm_cli.storage.local.files import LocalFile
+from genrm_cli.storage.local.local_files import LocalFile
 from genrm_cli.storage.location import REMOTE
 
 

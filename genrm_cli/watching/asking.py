@@ -21,8 +21,8 @@ from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
 from genrm_cli.verdicts import Outcome, Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
-from genrm_cli.watching.records import MARGINS, WatchRecord
 from genrm_cli.watching.sentinels import MISSING, Count
+from genrm_cli.watching.watched_records import MARGINS, WatchRecord
 
 _NAMED_GROUPS = 10  # as many as somebody reads
 

@@ -11,10 +11,10 @@ from genrm_cli.scored.json_form import parse_json, to_json
 from genrm_cli.scored.run_record import PanelRecord, RunTotals
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.store import Store
-from genrm_cli.watching.records import MARGINS, WatchedRecord, WatchRecord
 from genrm_cli.watching.sentinels import VERDICTS
 from genrm_cli.watching.signals import COUNTS, MEANS, SIGNALS
 from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
+from genrm_cli.watching.watched_records import MARGINS, WatchedRecord, WatchRecord
 
 METRICS_SUFFIX = ".metrics.json"
 ACKNOWLEDGED_SUFFIX = ".acknowledged.json"

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from genrm_cli.watching.records import WatchRecord
+from genrm_cli.watching.watched_records import WatchRecord
 
 BASELINE_RUNS = 10
 """Runs whose answers are the baseline."""

@@ -25,7 +25,6 @@ from genrm_cli.watching.evidence import (
     mean_null,
     rate_of,
 )
-from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.sentinels import (
     BASELINE_RUNS,
     MIN_STABLE,
@@ -35,6 +34,7 @@ from genrm_cli.watching.sentinels import (
     errors_in,
 )
 from genrm_cli.watching.signals import GAMES, LEARNED_DUMPS, SIGNALS, Signal
+from genrm_cli.watching.watched_records import WatchRecord
 
 DUMPS_PER_LOOK = 100
 DUMPS_PER_STOP = 1_000

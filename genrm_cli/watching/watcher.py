@@ -35,7 +35,7 @@ from genrm_cli.watching.asking import (
     read_sentinels,
 )
 from genrm_cli.watching.history import History, fold_history, judge_identity, observe, read_history
-from genrm_cli.watching.records import WatchRecord
+from genrm_cli.watching.watched_records import WatchRecord
 
 
 class Watcher:

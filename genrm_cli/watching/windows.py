@@ -24,7 +24,7 @@ from genrm_cli.watching.history import (
     observe,
     read_history,
 )
-from genrm_cli.watching.records import WatchRecord
+from genrm_cli.watching.watched_records import WatchRecord
 from genrm_cli.watching.watcher import Watcher
 
 _ASKED_EVERY_S = 1_800.0  # windows follow each other within minutes, and each asking costs calls

@@ -24,9 +24,9 @@ from bench.simulation.judge_files import read_judges
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.verdicts import preferred
-from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.signals import LEARNED_DUMPS, MEANS
 from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
+from genrm_cli.watching.watched_records import WatchRecord
 
 DUMPS = 100
 RECORDED_SIZES = (20, 100, 400)

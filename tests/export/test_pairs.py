@@ -10,7 +10,7 @@ from genrm_cli.catalog import PAIR_SELECTIONS
 from genrm_cli.export.balance import BUCKET_CHARS, balanced
 from genrm_cli.export.candidates import Candidate
 from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.pairs import choose_pairs
+from genrm_cli.export.preference_pairs import choose_pairs
 
 
 def candidate(index, reward, *, chars=100, text=None, prompt=7, gated=False):

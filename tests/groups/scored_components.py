@@ -10,8 +10,8 @@ from genrm_process import Json, read_lines
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings
 from genrm_cli.settings.resolve import resolve_settings

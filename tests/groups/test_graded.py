@@ -15,8 +15,8 @@ from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.graders import graders_in
-from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.rewards.components.python import version_of
 from genrm_cli.verdicts import Reason
 

@@ -7,8 +7,8 @@ from scored_components import score_with
 import genrm_cli as genrm
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError
-from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.components import Component
 from genrm_cli.verdicts import Reason

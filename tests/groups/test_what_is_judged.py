@@ -11,8 +11,8 @@ from genrm_process import read_lines
 from scored_components import completions, score, settings_of
 
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.verdicts import Reason
 

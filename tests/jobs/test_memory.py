@@ -9,7 +9,7 @@ from genrm_process import PACKAGE_ROOT
 CHILD = """
 import resource, sys
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.jobs.batch import score_inputs
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.settings import settings_from
 

@@ -9,10 +9,10 @@ import pytest
 from genrm_process import make_rollouts
 
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.due.output_state import OutputStanding, OutputState, read_output_state
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.table import changed

@@ -13,10 +13,10 @@ from scored_lines import totals_of
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import InputError, JudgeError, TooManyUnscoredError, UsageError
-from genrm_cli.jobs.batch import score_inputs
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.due.refusals import refuse_unscored
+from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
 
 from genrm_cli.report.content import tags_of
-from genrm_cli.report.figures import figures_of, histogram_of, mean_of, share_of
 from genrm_cli.report.judge_trust import judge_trust
 from genrm_cli.report.measure_group import measure_group
+from genrm_cli.report.report_figures import figures_of, histogram_of, mean_of, share_of
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.json_form import from_json

@@ -7,8 +7,8 @@ import pytest
 
 from genrm_cli.errors import InputError
 from genrm_cli.metrics.event import ignore_event
-from genrm_cli.serve.app import build_app
 from genrm_cli.serve.reference_answers import ReferenceAnswers
+from genrm_cli.serve.serve_app import build_app
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.steps import StepMetrics

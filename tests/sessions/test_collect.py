@@ -14,11 +14,11 @@ from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscor
 from genrm_cli.jobs.context import new_run
 from genrm_cli.rollouts.formats import recognise
 from genrm_cli.rollouts.group_keys import digest_of_prompt
-from genrm_cli.sessions.agents import AgentConfig
 from genrm_cli.sessions.collected_files import CollectOptions, places_of
 from genrm_cli.sessions.collection import collect
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
+from genrm_cli.sessions.session_agents import AgentConfig
 from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.settings import settings_from

@@ -3,7 +3,7 @@
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.watching.asking import Audits
-from genrm_cli.watching.records import WatchRecord
+from genrm_cli.watching.watched_records import WatchRecord
 
 
 def judged(key: str, better_chars: int, worse_chars: int) -> JudgedGroup:

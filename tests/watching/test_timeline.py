@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
-from genrm_cli.watching.records import WatchRecord
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 from genrm_cli.watching.signals import LEARNED_DUMPS, SIGNALS
 from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
+from genrm_cli.watching.watched_records import WatchRecord
 
 USUAL = "+" * 80 + "-" * 15 + "=" * 5
 ASKED = GroupedCount(1, 500)

@@ -30,8 +30,8 @@ from genrm_cli.settings.declare import setting
 from genrm_cli.settings.kinds import TEXT
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.input_batch import BatchReport
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.watching.watcher import Watcher
 
@@ -63,7 +63,7 @@ class ClusterOptions:
 
 def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]]":
     """Return the function that scores inputs: in this process, or on a Ray cluster."""
-    from genrm_cli.jobs.batch import score_inputs
+    from genrm_cli.jobs.input_batch import score_inputs
 
     ray = cluster.ray
     workers = cluster.ray_workers
@@ -97,8 +97,8 @@ def score(
 
     Example: genrm score s3://bucket/rl/env/ --base-url http://judge:8000/v1 --model judge --dry-run
     """
-    from genrm_cli.jobs.batch import BatchReport
     from genrm_cli.jobs.due.inputs import is_one_input
+    from genrm_cli.jobs.input_batch import BatchReport
 
     if (
         invocation.settings.input.min_age is None and sys.stderr.isatty()
@@ -150,10 +150,10 @@ def _score(
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of
     a single input.
     """
-    from genrm_cli.jobs.batch import FileEvent
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
+    from genrm_cli.jobs.input_batch import FileEvent
     from genrm_cli.jobs.judging_session import PlanEvent
     from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 

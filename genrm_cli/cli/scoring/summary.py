@@ -15,7 +15,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.storage.location import folder_of, sibling
 
 if TYPE_CHECKING:
-    from genrm_cli.jobs.batch import BatchReport
+    from genrm_cli.jobs.input_batch import BatchReport
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 

@@ -20,9 +20,9 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_api_keys
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.collected_files import CollectOptions
     from genrm_cli.sessions.collection import CollectReport
+    from genrm_cli.sessions.session_agents import AgentConfig
 
 _RUN_ID = "{run_id}"
 

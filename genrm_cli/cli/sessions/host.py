@@ -28,8 +28,8 @@ from genrm_cli.settings.sources.keys import find_api_key, find_api_keys
 from genrm_cli.settings.table import value_of
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.agents import AgentConfig
     from genrm_cli.sessions.environment import AnyEnvironment
+    from genrm_cli.sessions.session_agents import AgentConfig
 
 _client = partial(setting, panel="Simulated client")
 # A default argument that nothing can change.
@@ -88,7 +88,7 @@ def agent_config(
     The default key is sent to `trusted` endpoints only, or to any if there are none.
     """
     from genrm_cli.judging.client import chat_url
-    from genrm_cli.sessions.agents import AgentConfig, setting_names
+    from genrm_cli.sessions.session_agents import AgentConfig, setting_names
 
     def given(name: str) -> Any:
         return getattr(options, f"{role}_{name}", None)  # only a policy has top_p
@@ -123,7 +123,7 @@ def client_agent(
     """Return the model that plays the client: its own, else that of a single judge; None for the
     scripted one.
     """
-    from genrm_cli.sessions.agents import AgentConfig
+    from genrm_cli.sessions.session_agents import AgentConfig
 
     if client.client == "scripted":
         return None

@@ -28,9 +28,9 @@ def demo(
 
     Example: genrm demo
     """
-    from genrm_cli.jobs.batch import score_inputs
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.inputs import output_places
+    from genrm_cli.jobs.input_batch import score_inputs
     from genrm_cli.jobs.journals import open_known_journal
     from genrm_cli.report.group_document import mask_of
     from genrm_cli.report.write_report import write_report

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.rewards.estimators.accuracy import (
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimate_errors import (
     BatchEstimate,
     errors_of,
     laplacian_of,
     position_noise,
 )
-from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import GAP
+from genrm_cli.rewards.estimators.label_strengths import fit_labels
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of
 from genrm_cli.rewards.estimators.least_squares import combine, weigh
-from genrm_cli.rewards.estimators.strengths import fit_labels
 from genrm_cli.rewards.estimators.verdict_batch import (
     VerdictBatch,
     Verdicts,

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.accuracy import (
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimate_errors import (
     BatchEstimate,
     Errors,
     errors_of,
     laplacian_of,
     position_noise,
 )
-from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import (
     GAP,
     RANKING,

@@ -7,7 +7,7 @@ import numpy as np
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import LEAST_SPREAD
-from genrm_cli.rewards.estimators.accuracy import signal_share
+from genrm_cli.rewards.estimators.estimate_errors import signal_share
 from genrm_cli.rewards.estimators.estimates import Estimate
 from genrm_cli.rewards.estimators.list_scores import ListCalibration, ListScores, design_of
 from genrm_cli.rewards.estimators.verdict_batch import Floats

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Self
 
-from genrm_cli.http_server.replies import RefusedError
+from genrm_cli.http_server.http_replies import RefusedError
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.serve.answers import GroupAnswer, GroupCounts
 from genrm_cli.serve.cohorts.cohort import Cohort
 from genrm_cli.serve.reference_answers import ReferenceComparisons
+from genrm_cli.serve.served_answers import GroupAnswer, GroupCounts
 from genrm_cli.settings.file_settings import ServeSettings
 
 _TIMER_SLACK_S = 0.05

@@ -12,8 +12,8 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.rewards.component import Column
 from genrm_cli.scored.json_form import parse_json, to_json
-from genrm_cli.serve.answers import GroupAnswer, GroupCounts
 from genrm_cli.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
+from genrm_cli.serve.served_answers import GroupAnswer, GroupCounts
 
 
 @dataclass(frozen=True, slots=True)

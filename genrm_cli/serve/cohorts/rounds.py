@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohorts.cohort import Cohort, Member
+from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.service import RewardService
 
 IsGone = Callable[[], Awaitable[bool]]

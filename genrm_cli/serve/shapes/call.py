@@ -9,16 +9,16 @@ import orjson
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.http_server.replies import JsonReply, RefusedError
+from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.http_server.router import parse_body
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
 from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohorts.cohort import Member, index_in
 from genrm_cli.serve.cohorts.rounds import RoundsService
+from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.kinds import ON_FAILURE

@@ -14,14 +14,14 @@ from dataclasses import replace
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.gym_rows import aggregate, masked
-from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.answers import GroupAnswer
 from genrm_cli.serve.cohorts.cohort import Member
+from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     Call,
     Handler,

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from urllib.parse import unquote
 
 from genrm_cli.groups.results import ComparisonResult, RolloutScore
-from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json, to_json
 from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.scored.write_lines import outcome_fields, result_of
-from genrm_cli.serve.answers import GroupAnswer
+from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     MAX_SIZE,
     Call,

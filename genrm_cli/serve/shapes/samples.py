@@ -8,11 +8,11 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 import asyncio
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.rollouts.reading.templates import messages_of, read_prompt
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import Json
-from genrm_cli.serve.answers import GroupAnswer
+from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     Call,
     Route,

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Router
 
 from genrm_cli.http_server.gym_rows import aggregate, masked
-from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.http_server.router import AccessLimits, Answer, build_router, parse_body, response_of
 from genrm_cli.http_server.server import listen_on, run_server
 from genrm_cli.jobs.context import RunContext
@@ -21,7 +21,6 @@ from genrm_cli.rollouts.reading.answers import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError, words_of
 from genrm_cli.scored.json_form import Json
-from genrm_cli.sessions.agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import client_record, too_long_turn
@@ -31,6 +30,7 @@ from genrm_cli.sessions.hosting.hosted import (
     SessionError,
     SessionRecorder,
 )
+from genrm_cli.sessions.session_agents import AgentConfig, SilentError, open_agents, spoken_words
 from genrm_cli.sessions.session_judge import open_session_judge
 from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.settings import Settings

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from genrm_cli.errors import StorageError
-from genrm_cli.http_server.replies import RefusedError
+from genrm_cli.http_server.http_replies import RefusedError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor

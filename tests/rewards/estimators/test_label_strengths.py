@@ -11,8 +11,8 @@ from verdict_rows import Row, verdicts_of
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import estimate
+from genrm_cli.rewards.estimators.label_strengths import PRIOR_VARIANCE, position_log_odds
 from genrm_cli.rewards.estimators.labels import THREE_LABELS
-from genrm_cli.rewards.estimators.strengths import PRIOR_VARIANCE, position_log_odds
 
 
 def naive_strengths(n, verdicts, position):

@@ -14,13 +14,13 @@ import math
 
 import numpy as np
 
-from genrm_cli.rewards.estimators.accuracy import (
+from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.estimate_errors import (
     BatchEstimate,
     Errors,
     errors_of,
     laplacian_of,
 )
-from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.judge_noise import LabelNoise
 from genrm_cli.rewards.estimators.labels import LabelModel, values_of
 from genrm_cli.rewards.estimators.newton import ascend

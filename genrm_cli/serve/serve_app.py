@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
 
-from genrm_cli.http_server.replies import JsonReply
+from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.http_server.router import (
     AccessLimits,
     Answer,
