@@ -25,16 +25,17 @@ class RaterAgreement:
     """A coefficient with its 95 % interval.
 
     Attributes:
-        value: 1 for perfect agreement, 0 for that by chance; None if all labels are of one
-            category.
+        value: 1 for perfect agreement, 0 for that by chance; None if undefined.
         low: None where resamples of the items are undefined too often. `high` likewise.
         items: with two labels or more.
+        reason: why there is no value; None if there is one.
     """
 
     value: float | None
     low: float | None
     high: float | None
     items: int
+    reason: str | None = None
 
 
 def cohen_kappa(items: Sequence[Labels]) -> float | None:
@@ -119,7 +120,7 @@ def agreement_of(
     labelled = [labels for labels in items if sum(label is not None for label in labels) > 1]
     value = coefficient(labelled)
     if value is None:
-        return RaterAgreement(None, None, None, len(labelled))
+        return RaterAgreement(None, None, None, len(labelled), _why_undefined(labelled))
     rng = np.random.default_rng(seed)
     resamples = []
     for _ in range(_RESAMPLES):
@@ -130,3 +131,11 @@ def agreement_of(
         return RaterAgreement(value, None, None, len(labelled))
     low, high = np.quantile(known, [0.025, 0.975]).tolist()
     return RaterAgreement(value, low, high, len(labelled))
+
+
+def _why_undefined(labelled: Sequence[Labels]) -> str:
+    if not labelled:
+        return "nothing has two labels"
+    if len({label for labels in labelled for label in labels if label is not None}) == 1:
+        return "one category only"
+    return "a rater did not label everything"

@@ -24,7 +24,7 @@ from itertools import product
 from statistics import NormalDist, fmean
 from typing import Any, Literal
 
-from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.errors import GenrmError, UsageError, counted
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, PairShare, share_of
 from genrm_cli.evaluation.evaluate import EvalResult
 from genrm_cli.evaluation.paired import leads_of
@@ -337,6 +337,10 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
             f"{accuracy.pairs:,} pairs.",
             None,
         )
+    tied = sum(option.accuracy.value == accuracy.value for option in options[1:])
+    share = f"{accuracy.value:.1%} of {accuracy.pairs:,} pairs"
+    if tied:
+        share += f", tied with {counted(tied, 'other')}"
     cheaper = [option for option in options if option.cost < best.cost]
     like = [
         option
@@ -346,8 +350,7 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
     if not like:
         why = "every cheaper option is worse beyond chance" if cheaper else "nothing is cheaper"
         return (
-            f"{name} is right most often ({accuracy.value:.1%} of {accuracy.pairs:,} pairs), and "
-            f"{why}.",
+            f"{name} is right most often ({share}), and {why}.",
             None,
         )
     cheapest = min(like, key=lambda option: option.cost)
@@ -356,7 +359,7 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
     told = "" if more is None else f"; at this difference, about {more:,} more pairs would tell"
     return (
         f"{_name_of(cheapest)} {less} and cannot be told from {name}, the most accurate "
-        f"({accuracy.value:.1%} of {accuracy.pairs:,} pairs){told}.",
+        f"({share}){told}.",
         more,
     )
 

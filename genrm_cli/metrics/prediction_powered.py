@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from genrm_cli.metrics.running_stats import student_95
 
@@ -33,24 +34,19 @@ _LEAST_IN_STRATUM = 10  # the variance of a stratum comes from its own labels
 
 @dataclass(frozen=True, slots=True)
 class LabelledMean:
-    """A mean with its 95 % interval.
+    """A mean from 0 to 1 with its 95 % interval.
 
     Attributes:
         weight: of the verdicts, 0 to 1; 0 uses the labels alone.
-        labels_alone: half the width of the interval that the labels alone give.
+        narrower: the width of the interval, before it is cut at 0 and 1, as a share of that which
+            the labels alone give by the same rule; None if the labels are used alone.
     """
 
     mean: float
     low: float
     high: float
     weight: float
-    labels_alone: float
-
-    @property
-    def narrower(self) -> float:
-        """The width of the interval as a share of that of the labels alone."""
-        width = (self.high - self.low) / 2
-        return width / self.labels_alone if self.labels_alone else 1.0
+    narrower: float | None
 
 
 class LabelStratum(NamedTuple):
@@ -63,6 +59,16 @@ class LabelStratum(NamedTuple):
     labels: Sequence[float]
     verdicts: Sequence[float]
     others: Sequence[float]
+
+
+class _Part(NamedTuple):
+    """An estimate of one stratum: its mean, its variance, and that of the labels alone."""
+
+    mean: float
+    weight: float
+    variance: float
+    alone: float
+    freedom: int
 
 
 def prediction_powered(
@@ -78,28 +84,7 @@ def prediction_powered(
     Source: A. N. Angelopoulos, J. C. Duchi and T. Zrnic, PPI++, arXiv 2311.01453; Student's
     quantile and n - 2 for small n, simulated.
     """
-    n = len(labels)
-    if n < LEAST_LABELS:
-        return None
-    truth = np.asarray(labels, dtype=np.float64)
-    judged = np.asarray(verdicts, dtype=np.float64)
-    rest = np.asarray(others, dtype=np.float64)
-    weight = 0.0
-    spread = float(np.var(np.concatenate([judged, rest]), ddof=1))
-    if len(rest) and spread > 0:
-        shared = float(np.cov(truth, judged)[0, 1])
-        weight = min(1.0, max(0.0, shared / ((1 + n / len(rest)) * spread)))
-    residuals = truth - weight * judged
-    mean = float(residuals.mean())
-    squares = max(float(((residuals - mean) ** 2).sum()), _ONE_WRONG)
-    variance = squares / ((n - 2) * n)
-    if weight:
-        mean += weight * float(rest.mean())
-        if len(rest) > 1:
-            variance += weight**2 * float(np.var(rest, ddof=1)) / len(rest)
-    half = student_95(n - 2) * math.sqrt(variance)
-    alone = student_95(n - 1) * math.sqrt(float(np.var(truth, ddof=1)) / n)
-    return LabelledMean(mean, mean - half, mean + half, weight, alone)
+    return stratified([LabelStratum(labels, verdicts, others)])
 
 
 def stratified(strata: Sequence[LabelStratum]) -> LabelledMean | None:
@@ -109,28 +94,53 @@ def stratified(strata: Sequence[LabelStratum]) -> LabelledMean | None:
     Source: W. G. Cochran, Sampling Techniques (3rd edition, 1977) §5.4; degrees of freedom by F. E.
     Satterthwaite, Biometrics Bulletin 2 (1946) 110.
     """
-    sizes = [len(each.labels) + len(each.others) for each in strata]
-    total = sum(sizes)
-    shares = [size / total for size in sizes]
-    parts = [prediction_powered(*each) for each in strata]
-    known = [part for part in parts if part is not None]
-    if not total or len(known) < len(strata):
+    parts = [_part_of(each) for each in strata if len(each.labels) >= LEAST_LABELS]
+    if not parts or len(parts) < len(strata):
         return None
-    mean = math.fsum(share * part.mean for share, part in zip(shares, known, strict=True))
-    weight = math.fsum(share * part.weight for share, part in zip(shares, known, strict=True))
-    variances = []
-    freedoms = []
-    alone = 0.0
-    for share, part, stratum in zip(shares, known, strata, strict=True):
-        freedom = len(stratum.labels) - 2
-        error = (part.high - part.low) / 2 / student_95(freedom)
-        variances.append((share * error) ** 2)
-        freedoms.append(freedom)
-        alone += (share * part.labels_alone) ** 2
+    sizes = [len(each.labels) + len(each.others) for each in strata]
+    shares = [size / sum(sizes) for size in sizes]
+    mean = math.fsum(share * part.mean for share, part in zip(shares, parts, strict=True))
+    weight = math.fsum(share * part.weight for share, part in zip(shares, parts, strict=True))
+    freedoms = [part.freedom for part in parts]
+    squares = [share**2 for share in shares]
+    half, alone = (
+        _half_of([square * each for square, each in zip(squares, of, strict=True)], freedoms)
+        for of in ([part.variance for part in parts], [part.alone for part in parts])
+    )
+    low, mean, high = (min(1.0, max(0.0, each)) for each in (mean - half, mean, mean + half))
+    return LabelledMean(mean, low, high, weight, half / alone if weight else None)
+
+
+def _part_of(stratum: LabelStratum) -> _Part:
+    n = len(stratum.labels)
+    truth = np.asarray(stratum.labels, dtype=np.float64)
+    judged = np.asarray(stratum.verdicts, dtype=np.float64)
+    rest = np.asarray(stratum.others, dtype=np.float64)
+    weight = 0.0
+    spread = float(np.var(np.concatenate([judged, rest]), ddof=1))
+    if len(rest) and spread > 0:
+        shared = float(np.cov(truth, judged)[0, 1])
+        weight = min(1.0, max(0.0, shared / ((1 + n / len(rest)) * spread)))
+    residuals = truth - weight * judged
+    mean = float(residuals.mean())
+    variance = _variance_of_mean(residuals)
+    if weight:
+        mean += weight * float(rest.mean())
+        if len(rest) > 1:
+            variance += weight**2 * float(np.var(rest, ddof=1)) / len(rest)
+    return _Part(mean, weight, variance, _variance_of_mean(truth), n - 2)
+
+
+def _variance_of_mean(values: NDArray[np.float64]) -> float:
+    squares = max(float(((values - values.mean()) ** 2).sum()), _ONE_WRONG)
+    return squares / ((len(values) - 2) * len(values))
+
+
+def _half_of(variances: Sequence[float], freedoms: Sequence[int]) -> float:
+    """Return half the width of the interval of a sum of means with these variances."""
     variance = math.fsum(variances)
-    parts_of = math.fsum(v**2 / free for v, free in zip(variances, freedoms, strict=True))
-    half = student_95(max(1, round(variance**2 / parts_of))) * math.sqrt(variance)
-    return LabelledMean(mean, mean - half, mean + half, weight, math.sqrt(alone))
+    parts = math.fsum(each**2 / free for each, free in zip(variances, freedoms, strict=True))
+    return student_95(max(1, round(variance**2 / parts))) * math.sqrt(variance)
 
 
 def plan_labels(sizes: Sequence[int], error_rates: Sequence[float], budget: int) -> list[int]:

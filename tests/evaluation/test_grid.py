@@ -106,6 +106,9 @@ def test_a_difference_that_never_varies_has_a_width():
     behind = found.options[-1].behind
     assert behind is not None
     assert behind.value == 0
+    assert "'one' in one order is right most often (100.0% of 12 pairs, tied with 3 others)" in (
+        found.answer
+    )
     assert behind.low is not None
     assert behind.low < -0.1
 

@@ -83,6 +83,22 @@ def test_labels_of_disagreements_do_not_bias_the_estimate():
     assert alone.judge_accuracy.weight == 0
 
 
+def test_an_undefined_kappa_says_why():
+    """Fleiss' kappa needs every rater on every pair; one category is another reason."""
+    records = [judged_pair(*RIGHT, key_of(n)) for n in range(8)]
+    labels = [
+        label_of(key_of(n), "tie" if n % 2 else "chosen", rater)
+        for n in range(8)
+        for rater in ("ann", "bo", "cy")[: 2 + (n > 0)]
+    ]
+    found = people_quality(records, labels, "l").raters_kappa
+    assert found is not None
+    assert (found.value, found.reason) == (None, "a rater did not label everything")
+    alike = people_quality(records, [label_of(key_of(0), "tie", r) for r in "ab"], "l").raters_kappa
+    assert alike is not None
+    assert alike.reason == "one category only"
+
+
 def test_two_raters_have_a_kappa_and_more_an_alpha():
     """Agreement is that of the answers as they were shown, so that raters who always prefer the
     chosen answer agree beyond chance; a pair of nobody is an error.

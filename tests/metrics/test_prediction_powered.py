@@ -22,7 +22,9 @@ def test_a_perfect_judge_joins_labels_and_verdicts(labels, others):
     least, most = sorted([np.mean(labels), np.mean(others)])
     assert least - 1e-9 <= estimate.mean <= most + 1e-9
     assert 0 <= estimate.weight <= 1
-    assert estimate.low < estimate.mean < estimate.high
+    assert 0 <= estimate.low <= estimate.mean <= estimate.high <= 1
+    assert estimate.low < estimate.high
+    assert (estimate.narrower is None) == (estimate.weight == 0)
 
 
 @given(VALUES)
@@ -63,7 +65,7 @@ def test_the_interval_holds_the_truth_whatever_the_judge(right, narrower, n):
     rng = np.random.default_rng(n)
     runs = [_run(rng, right, n) for _ in range(1000)]
     assert 0.92 <= np.mean([run.low <= 0.65 <= run.high for run in runs]) <= 0.97
-    assert np.mean([run.narrower for run in runs]) == pytest.approx(narrower, abs=0.05)
+    assert np.mean([run.narrower or 1.0 for run in runs]) == pytest.approx(narrower, abs=0.05)
 
 
 @pytest.mark.slow

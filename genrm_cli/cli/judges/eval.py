@@ -263,7 +263,7 @@ def _grid_lines(found: "GridResult") -> list[str]:
     return [
         f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')}. behind: how much more "
         "often the first option is right, paired by line; these intervals hold together in 95 % "
-        "of cases. Pareto: no option is cheaper and more accurate.",
+        "of cases. Pareto marks options that no cheaper option beats.",
         *(
             f"{cell.name}: {counted(cell.calls, 'call')}, {cell.journal_hits:,} verdicts reused, "
             f"{cell.wall_time_s:,.1f} s"
@@ -352,8 +352,10 @@ def _people_lines(people: "PeopleQuality") -> list[str]:
             f"between raters: alpha {_agreement_text(people.raters_alpha)}, kappa "
             f"{_agreement_text(people.raters_kappa)}"
         )
-    lines.append(f"right by people {_labelled_text(people.judge_accuracy)}")
-    lines.append(f"people prefer the chosen answer {_labelled_text(people.chosen_wins)}")
+    lines.append(f"right by people {_labelled_text(people.judge_accuracy, people.origin)}")
+    lines.append(
+        f"people prefer the chosen answer {_labelled_text(people.chosen_wins, people.origin)}"
+    )
     if people.origin == "unknown":
         lines.append(
             "how these pairs were chosen is unknown: the estimates use the labels alone, and hold "
@@ -364,21 +366,22 @@ def _people_lines(people: "PeopleQuality") -> list[str]:
 
 def _agreement_text(found: "RaterAgreement") -> str:
     if found.value is None:
-        return "undefined (one category only)"
+        return f"undefined ({found.reason})"
     if found.low is None:
-        return f"{found.value:.2f} (its interval cannot be told)"
+        return f"{found.value:.2f} (no interval)"
     return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
 
 
-def _labelled_text(found: "LabelledMean | None") -> str:
+def _labelled_text(found: "LabelledMean | None", origin: str) -> str:
     if found is None:
-        return "cannot be told: each stratum needs four labels"
-    low = max(0.0, found.low)
-    high = min(1.0, found.high)
-    share = min(max(found.mean, 0.0), 1.0)
+        return "unknown: each stratum needs at least four labels"
+    of = "pairs like these" if origin == "unknown" else "all pairs"
+    width = "from the labels alone"
+    if found.narrower is not None:
+        width = f"the interval is {found.narrower:.2f} times that of the labels alone"
     return (
-        f"in {percent_text(share)} of all pairs ({100 * low:.1f} to {100 * high:.1f}; "
-        f"the interval is {found.narrower:.2f} times that of the labels alone)"
+        f"in {percent_text(found.mean)} of {of} ({100 * found.low:.1f} to {100 * found.high:.1f}; "
+        f"{width})"
     )
 
 

@@ -154,17 +154,15 @@ def _labelled_text(found: "LabelledWinRate") -> str:
     """Return a win rate from people's labels as a sentence."""
     pair = f"by people, {found.a} beats {found.b}"
     if found.people is None:
-        return f"{pair}: cannot be told from {counted(found.prompts, 'prompt')}; label four or more"
-    low = max(0.0, found.people.low)
-    high = min(1.0, found.people.high)
-    rate = min(max(found.people.mean, 0.0), 1.0)
-    source = (
-        f"{found.people.narrower:.2f} times the width of the labels alone"
-        if found.is_random
-        else "the labels alone, as nothing says that their prompts were drawn at random"
-    )
+        return f"{pair}: unknown from {counted(found.prompts, 'prompt')}; label four or more"
+    source = "the labels alone"
+    if not found.is_random:
+        source += ", as nothing says that their prompts were drawn at random"
+    elif found.people.narrower is not None:
+        source = f"{found.people.narrower:.2f} times the width of the labels alone"
     return (
-        f"{pair} in {percent_text(rate)} ({100 * low:.1f} to {100 * high:.1f}; "
+        f"{pair} in {percent_text(found.people.mean)} ({100 * found.people.low:.1f} to "
+        f"{100 * found.people.high:.1f}; "
         f"{counted(found.prompts, 'labelled prompt')}, {source}); the judge says "
         f"{percent_text(found.verdicts)}"
     )
