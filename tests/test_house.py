@@ -133,14 +133,14 @@ PURE = (
     "export.chat_messages",
     "export.rows",
     "report.charts",
-    "report.figures",
+    "report.report_figures",
     "report.group_document",
     "report.measure_group",
     "scored.json_form",
     "scored.lines",
     "scored.run_record",
     "report.judge_trust",
-    "http_server.replies",
+    "http_server.http_replies",
     "serve.cohorts.cohort",
     "sessions.counts",
     "sessions.environment",
@@ -194,7 +194,7 @@ HOMES = {
     "phonenumbers": ("rollouts.private_numbers",),
     "re2": ("regex",),
     "stdnum": ("rollouts.private_numbers",),
-    "starlette": ("http_server", "serve.app", "sessions.hosting"),
+    "starlette": ("http_server", "serve.serve_app", "sessions.hosting"),
     "uvicorn": ("http_server.server",),
     "prometheus_client": ("serve", "sessions.hosting"),
     "sqlite3": ("judging.journal", "judging.journal_file"),
@@ -543,7 +543,7 @@ def test_each_outside_library_has_one_home() -> None:
 
 def test_only_storage_knows_its_kinds() -> None:
     """Nothing else imports a kind of storage; they are reached through `Store`."""
-    kinds = ("storage.s3", "storage.local.files", "storage.local.walk")
+    kinds = ("storage.s3", "storage.local.local_files", "storage.local.walk")
     wrong = [
         str(each)
         for each in OWN

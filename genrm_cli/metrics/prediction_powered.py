@@ -61,7 +61,7 @@ class LabelStratum(NamedTuple):
     others: Sequence[float]
 
 
-class _Part(NamedTuple):
+class _StratumPart(NamedTuple):
     """An estimate of one stratum: its mean, its variance, and that of the labels alone."""
 
     mean: float
@@ -111,7 +111,7 @@ def stratified(strata: Sequence[LabelStratum]) -> LabelledMean | None:
     return LabelledMean(mean, low, high, weight, half / alone if weight else None)
 
 
-def _part_of(stratum: LabelStratum) -> _Part:
+def _part_of(stratum: LabelStratum) -> _StratumPart:
     n = len(stratum.labels)
     truth = np.asarray(stratum.labels, dtype=np.float64)
     judged = np.asarray(stratum.verdicts, dtype=np.float64)
@@ -128,7 +128,7 @@ def _part_of(stratum: LabelStratum) -> _Part:
         mean += weight * float(rest.mean())
         if len(rest) > 1:
             variance += weight**2 * float(np.var(rest, ddof=1)) / len(rest)
-    return _Part(mean, weight, variance, _variance_of_mean(truth), n - 2)
+    return _StratumPart(mean, weight, variance, _variance_of_mean(truth), n - 2)
 
 
 def _variance_of_mean(values: NDArray[np.float64]) -> float:

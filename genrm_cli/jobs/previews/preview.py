@@ -270,7 +270,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
             torn.add(index.table.prompts())
         for _, rows, group in index.iter_groups():
             preview.add_group(group, rows, index)
-            preview.without_response += len(rows) - index.table.count_answered(rows)
+            preview.without_response += len(rows) - len(index.table.compared(rows))
         for number in range(len(sources.uris)):
             with sources.open(number) as source:
                 _add_readings(preview.readings, source, run)
