@@ -63,6 +63,14 @@ def test_quoting_changes_no_reward(judged, judge_server, profile):
     assert len(set(rewards[0])) > 5
 
 
+def shown_of(text):
+    """Return what the judge is shown: no end of a thought, channel, or token that ends a reply."""
+    shown = text.removeprefix("<|channel|>final<|message|>").removeprefix("</think>")
+    for token in ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>"):
+        shown = shown.removesuffix(token)
+    return shown
+
+
 def sent_to(judge_server):
     """Return the last requests."""
     return [each["body"] for each in judge_server.stats()["recent"]]
@@ -80,9 +88,7 @@ def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
     ]
     forms = find_profile(profile, None).forms
     for text, count in zip(CHOSEN, counts, strict=True):
-        assert (
-            bool(count) == bool(forms.find(text)) or "think>" in text or "<|channel|>" in text
-        )  # not shown
+        assert (count or 0) == len(forms.find(shown_of(text))), text
     changed = sum(map(bool, counts))
     assert 10 < changed < len(CHOSEN)
     assert genrm.metrics()["neutralised"] == changed
