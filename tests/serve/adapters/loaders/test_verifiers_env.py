@@ -7,6 +7,8 @@ import pytest
 from served import texts
 from trainers_page import block
 
+from genrm_cli.adapters.reward_client import MissingRewardError
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.loader("verifiers"),
@@ -30,13 +32,20 @@ def environment(served, tmp_path, monkeypatch):
     (tmp_path / "genrm_env.py").write_text(block("verifiers", "python", served.url))
     (tmp_path / "some_questions.py").write_text(_TASKSET)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    from verifiers.v1.configs.env import EnvConfig
+    from verifiers.v1.env import Env
+    from verifiers.v1.utils.generic import concrete_type
     from verifiers.v1.utils.loaders import environment_class, load_environment
 
     form = environment_class("some-questions", "genrm-env")
     assert form.__name__ == "GenrmEnv"
-    settings = form.__mro__[1].__orig_bases__[0].__args__[0]
-    given = {"id": "genrm-env", "taskset": {"id": "some-questions"}, "n": 3}
-    return load_environment(settings.model_validate(given))
+    settings = concrete_type(form, EnvConfig, origin=Env)
+
+    def load(**more):
+        given = {"id": "genrm-env", "taskset": {"id": "some-questions"}, "n": 3, **more}
+        return load_environment(settings.model_validate(given))
+
+    return load
 
 
 def trace_of(task, config, text):
@@ -55,29 +64,40 @@ def trace_of(task, config, text):
     return vf.Trace(task=about, agent=AgentInfo(config=config.agent), nodes=nodes)
 
 
-def test_attempts_of_an_episode_are_compared(served, environment):
-    """Each gets its reward, and one that failed gets None."""
+def episode_of(loaded, given):
+    """Return a task, and an episode of finished attempts at it."""
     import verifiers.v1 as vf
     from verifiers.v1.trace import TraceTask
 
-    (task,) = environment.taskset
-    given = [*texts(3, "verifiers"), None]
-    traces = [trace_of(task, environment.config, text) for text in given]
-    episode = vf.Episode(task=TraceTask(type="Task", data=task.data), traces=traces)
-    asyncio.run(environment.finalize(task, episode))
-    scores = [trace.rewards["genrm"] for trace in traces]
-    assert scores[3] is None
-    assert scores[0].value < scores[1].value < scores[2].value
-    assert [trace.metrics["best"] for trace in traces] == [1.0] * 4  # of the task's own rewards
+    (task,) = loaded.taskset
+    traces = [trace_of(task, loaded.config, text) for text in given]
+    return task, vf.Episode(task=TraceTask(type="Task", data=task.data), traces=traces)
+
+
+def test_attempts_of_an_episode_are_compared(environment):
+    """Each gets its reward, and one that failed the replacement that the user sets."""
+    loaded = environment(on_failure="mean")
+    task, episode = episode_of(loaded, [*texts(3, "verifiers"), None])
+    asyncio.run(loaded.finalize(task, episode))
+    scores = [trace.rewards["genrm"].value for trace in episode.traces]
+    assert scores[0] < scores[1] < scores[2]
+    assert scores[3] == pytest.approx(sum(scores[:3]) / 3)
+    best = [trace.metrics["best"] for trace in episode.traces]
+    assert best == [1.0] * 4  # of the task's own rewards
+
+
+def test_an_attempt_without_a_reward_fails_the_episode(environment):
+    """Without a replacement, since verifiers would count it as 0; no reward is recorded."""
+    loaded = environment()
+    task, episode = episode_of(loaded, [*texts(3, "verifiers"), None])
+    with pytest.raises(MissingRewardError, match="no reward"):
+        asyncio.run(loaded.finalize(task, episode))
+    assert all("genrm" not in trace.rewards for trace in episode.traces)
 
 
 def test_attempts_without_any_answer_are_left_alone(environment):
     """Nothing is asked about an episode in which all attempts failed."""
-    import verifiers.v1 as vf
-    from verifiers.v1.trace import TraceTask
-
-    (task,) = environment.taskset
-    traces = [trace_of(task, environment.config, None) for _ in range(2)]
-    episode = vf.Episode(task=TraceTask(type="Task", data=task.data), traces=traces)
-    asyncio.run(environment.finalize(task, episode))
-    assert all("genrm" not in trace.rewards for trace in traces)
+    loaded = environment()
+    task, episode = episode_of(loaded, [None, None])
+    asyncio.run(loaded.finalize(task, episode))
+    assert all("genrm" not in trace.rewards for trace in episode.traces)
