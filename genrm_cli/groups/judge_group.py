@@ -291,7 +291,7 @@ def iter_stages(
         iter_gradings(group.key, grader, number, judged.answered, view)
         for number, grader in enumerate(plan.graders, len(plan.judges))
     )
-    # A response stands in several pairs; its text is neutralised once.
+    # A response is in several pairs; its text is neutralised once.
     known: NeutralTexts = {}
 
     def iter_neutral(
