@@ -8,7 +8,7 @@ from enum import StrEnum
 from statistics import NormalDist, fmean, median
 
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.group_measures import count_verdicts
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
     POWER,
@@ -17,10 +17,8 @@ from genrm_cli.metrics.running_stats import (
     clustered_interval,
     wilson_interval,
 )
-from genrm_cli.metrics.verdict_counts import VerdictCounts
-from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.scored.lines import OutcomeRecord
-from genrm_cli.verdicts import FailureKind, Verdict, preferred
+from genrm_cli.verdicts import MIDDLE_RANKING, FailureKind, Verdict, preferred, sign_of
 
 
 class Preference(StrEnum):
@@ -91,24 +89,34 @@ class PairRecord:
         return self.chosen_first.result is not None and self.chosen_second.result is not None
 
     @property
-    def counts(self) -> VerdictCounts:
-        """The counts of both verdicts: ties, first places and flips."""
-        found = {
-            Comparison(0, 1, 0): self.chosen_first.verdict,
-            Comparison(1, 0, 0): self.chosen_second.verdict,
-        }
-        return count_verdicts(
-            [{order: verdict for order, verdict in found.items() if verdict is not None}]
-        )
+    def is_flipped(self) -> bool:
+        """Whether the preference changes with the order, including to or from a tie."""
+        return self.chosen_first.result != self.chosen_second.result
 
     @property
-    def is_consistently_right(self) -> bool:
-        """Whether the chosen response is preferred in both orders."""
-        return self.chosen_first.result == self.chosen_second.result == Preference.RIGHT
+    def credit(self) -> float | None:
+        """The mean credit of the orders with a verdict; None without one."""
+        return _mean(order.credit for order in self.orders)
+
+    @property
+    def lead(self) -> float:
+        """How strongly the verdicts of both orders together prefer the chosen response; below 0 for
+        the other one, and 0 without a verdict.
+        """
+        first, second = (order.verdict for order in self.orders)
+        lead = 0.0 if first is None else _lead_of(first)
+        return lead if second is None else lead - _lead_of(second)
+
+    @property
+    def joint_credit(self) -> float | None:
+        """The credit of both orders together: where they disagree, the stronger preference counts.
+        None without a verdict.
+        """
+        return None if self.credit is None else credit_of_lead(self.lead)
 
 
 @dataclass(frozen=True, slots=True)
-class PairShare:
+class PairShare(Estimated):
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
     Attributes:
@@ -116,9 +124,6 @@ class PairShare:
             depend on each other.
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
     pairs: int
     items: int
 
@@ -201,12 +206,11 @@ def evaluate(
 ) -> JudgeQuality:
     """Measure the quality of a judge. Prices are per million tokens of prompts and replies."""
     both = [outcome for outcome in outcomes if outcome.has_both]
-    longer = accuracy_of(
-        [outcome for outcome in outcomes if outcome.chosen_chars > outcome.rejected_chars]
-    )
-    shorter = accuracy_of(
-        [outcome for outcome in outcomes if outcome.chosen_chars < outcome.rejected_chars]
-    )
+    by_length: dict[int, list[PairRecord]] = {1: [], 0: [], -1: []}
+    for outcome in outcomes:
+        by_length[sign_of(outcome.chosen_chars - outcome.rejected_chars)].append(outcome)
+    longer = accuracy_of(by_length[1])
+    shorter = accuracy_of(by_length[-1])
     orders = [order for outcome in outcomes for order in outcome.orders]
     results = [order.result for order in orders if order.result is not None]
     kinds = Counter(order.failure.kind for order in orders if order.failure)
@@ -228,14 +232,12 @@ def evaluate(
             outcomes,
             lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked),
         ),
-        consistent_accuracy=share_of(both, lambda outcome: float(outcome.is_consistently_right)),
-        flip_rate=share_of(both, lambda outcome: float(outcome.counts.flips)),
+        consistent_accuracy=share_of(both, lambda outcome: float(outcome.credit == 1)),
+        flip_rate=share_of(both, lambda outcome: float(outcome.is_flipped)),
         first_place_preference=share_of(both, _first_place_credit),
         accuracy_longer_chosen=longer,
         accuracy_shorter_chosen=shorter,
-        accuracy_equal_length=accuracy_of(
-            [o for o in outcomes if o.chosen_chars == o.rejected_chars]
-        ),
+        accuracy_equal_length=accuracy_of(by_length[0]),
         length_bias=difference_of(longer, shorter),
         failure_rate=kinds.total() / asked if asked else None,
         parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked
@@ -296,17 +298,11 @@ def difference_of(one: PairShare, other: PairShare) -> Estimated:
 
     Source: R. G. Newcombe, Statistics in Medicine 17 (1998) 873, method 10, with the intervals of
     the shares."""
-    ends = (one.value, one.low, one.high, other.value, other.low, other.high)
-    first, first_low, first_high, second, second_low, second_high = ends
-    if (
-        first is None
-        or first_low is None
-        or first_high is None
-        or second is None
-        or second_low is None
-        or second_high is None
-    ):
+    shares = [(each.value, each.low, each.high) for each in (one, other)]
+    ends = [end for share in shares for end in share if end is not None]
+    if len(ends) < 6:
         return Estimated(None, None, None)
+    first, first_low, first_high, second, second_low, second_high = ends
     value = first - second
     below = math.hypot(first - first_low, second_high - second)
     above = math.hypot(first_high - first, second - second_low)
@@ -332,7 +328,7 @@ def pair_result(record: PairRecord) -> float | None:
     """Return 1 if both orders together prefer the chosen response, 0 if the other one, else 0.5;
     None without a verdict.
     """
-    mean = _mean(order.credit for order in record.orders if order.credit is not None)
+    mean = record.credit
     return mean if mean is None or mean == _EVEN else float(mean > _EVEN)
 
 
@@ -340,14 +336,29 @@ def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:
     """Return the share of right judgements, after averaging the orders of each pair that have a
     verdict.
     """
-    return share_of(
-        outcomes,
-        lambda outcome: _mean(each.credit for each in outcome.orders if each.credit is not None),
-    )
+    return share_of(outcomes, lambda outcome: outcome.credit)
 
 
-def _mean(values: Iterable[float]) -> float | None:
-    known = list(values)
+def means_by_item(values: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the mean of the values of each item."""
+    by_item: dict[str, list[float]] = {}
+    for item, value in values:
+        by_item.setdefault(item, []).append(value)
+    return {item: fmean(each) for item, each in by_item.items()}
+
+
+def credit_of_lead(lead: float) -> float:
+    """Return 1 if a lead is for the chosen response, 0 if it is for the other one, else 0.5."""
+    return (1 + sign_of(rounded(lead))) / 2
+
+
+def _lead_of(verdict: Verdict) -> float:
+    """Return how strongly a verdict prefers the response shown first."""
+    return verdict.score_1 - verdict.score_2 + MIDDLE_RANKING - verdict.ranking
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
     return fmean(known) if known else None
 
 
@@ -366,8 +377,9 @@ def _first_place_credit(outcome: PairRecord) -> float:
     """Return the share of a pair's two verdicts that prefer the response shown first; a tie counts
     half.
     """
-    counts = outcome.counts
-    return (counts.first_wins + counts.ties / 2) / counts.verdicts
+    first = outcome.chosen_first.credit or 0.0
+    second = outcome.chosen_second.credit or 0.0
+    return (first + 1 - second) / 2
 
 
 def _costs(

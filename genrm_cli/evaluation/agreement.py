@@ -9,6 +9,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +18,7 @@ Labels = Sequence[Hashable | None]
 """The labels of one item, one of each rater, always in the same order of raters."""
 
 _RESAMPLES = 1000
+_SEED = 0  # one result for one input
 # More undefined resamples than this: all raters use one category too often to tell.
 _MOST_UNDEFINED = 0.05
 
@@ -43,15 +46,13 @@ def cohen_kappa(items: Sequence[Labels]) -> float | None:
 
     Source: J. Cohen, Educational and Psychological Measurement 20 (1960) 37.
     """
-    both = [(one, other) for one, other in items if one is not None and other is not None]
+    both = [labels for labels in items if None not in labels]
     if not both:
         return None
-    count = len(both)
-    equal = sum(one == other for one, other in both) / count
-    firsts = Counter(one for one, _ in both)
-    seconds = Counter(other for _, other in both)
-    chance = math.fsum(firsts[label] * seconds[label] for label in firsts) / count**2
-    return None if chance == 1 else (equal - chance) / (1 - chance)
+    equal = sum(one == other for one, other in both) / len(both)
+    firsts, seconds = (Counter(column) for column in zip(*both, strict=True))
+    chance = sum(firsts[label] * seconds[label] for label in firsts) / len(both) ** 2
+    return _beyond(equal, chance)
 
 
 def fleiss_kappa(items: Sequence[Labels]) -> float | None:
@@ -59,57 +60,45 @@ def fleiss_kappa(items: Sequence[Labels]) -> float | None:
 
     Source: J. L. Fleiss, Psychological Bulletin 76 (1971) 378.
     """
-    if not items or any(label is None for labels in items for label in labels):
+    if not items or any(None in labels for labels in items):
         return None
     raters = len(items[0])
-    totals: Counter[Hashable] = Counter()
-    equal = 0.0
-    for labels in items:
-        counts = Counter(labels)
-        totals.update(counts)
-        pairs = sum(count * (count - 1) for count in counts.values())
-        equal += pairs / (raters * (raters - 1))
-    equal /= len(items)
-    chance = math.fsum(count**2 for count in totals.values()) / totals.total() ** 2
-    return None if chance == 1 else (equal - chance) / (1 - chance)
+    equal = sum(map(_equal_pairs, map(Counter, items))) / (len(items) * raters * (raters - 1))
+    totals = Counter(chain.from_iterable(items))
+    chance = sum(count**2 for count in totals.values()) / totals.total() ** 2
+    return _beyond(equal, chance)
 
 
-def krippendorff_alpha(
-    items: Sequence[Labels], order: Sequence[Hashable] | None = None
-) -> float | None:
-    """Return Krippendorff's alpha; raters may leave items out. None if undefined.
-
-    Args:
-        items: those with fewer than two labels do not count.
-        order: the categories from lowest to highest, for ordinal labels; None for nominal ones.
+def krippendorff_alpha(items: Sequence[Labels]) -> float | None:
+    """Return Krippendorff's alpha of nominal labels; raters may leave items out, and an item with
+    fewer than two labels does not count. None if undefined.
 
     Source: K. Krippendorff, Content Analysis (2nd edition, 2004) chapter 11.
     """
-    rated = [[label for label in labels if label is not None] for labels in items]
-    rated = [labels for labels in rated if len(labels) > 1]
-    names = order or list(dict.fromkeys(label for labels in rated for label in labels))
+    counted = [Counter(label for label in labels if label is not None) for labels in items]
+    rated = [counts for counts in counted if counts.total() > 1]
     if not rated:
         return None
-    numbers = {name: number for number, name in enumerate(names)}
-    coincidences = np.zeros((len(names), len(names)))
-    for labels in rated:
-        counts = np.bincount([numbers[label] for label in labels], minlength=len(names))
-        pairs = np.outer(counts, counts) - np.diag(counts)
-        coincidences += pairs / (len(labels) - 1)
-    totals = coincidences.sum(axis=1)
-    total = float(totals.sum())
-    distances = 1 - np.eye(len(names))
-    if order is not None:
-        below = np.cumsum(totals) - totals / 2
-        distances = (below[:, None] - below[None, :]) ** 2
-    expected = float(totals @ distances @ totals)
-    if expected <= 0:
-        return None
-    return 1 - (total - 1) * float((coincidences * distances).sum()) / expected
+    totals: Counter[Hashable] = Counter()
+    for counts in rated:
+        totals.update(counts)
+    labels = totals.total()
+    equal = math.fsum(_equal_pairs(counts) / (counts.total() - 1) for counts in rated) / labels
+    return _beyond(equal, _equal_pairs(totals) / (labels * (labels - 1)))
+
+
+def _equal_pairs(counts: Counter[Any]) -> int:
+    """Return the number of ordered pairs of equal labels."""
+    return sum(count * (count - 1) for count in counts.values())
+
+
+def _beyond(equal: float, chance: float) -> float | None:
+    """Return the agreement beyond chance, of that which is possible; None if chance agrees."""
+    return None if chance == 1 else (equal - chance) / (1 - chance)
 
 
 def agreement_of(
-    items: Sequence[Labels], coefficient: Callable[[Sequence[Labels]], float | None], seed: int = 0
+    items: Sequence[Labels], coefficient: Callable[[Sequence[Labels]], float | None]
 ) -> RaterAgreement:
     """Return a coefficient with its interval, by bootstrap over items.
 
@@ -121,11 +110,9 @@ def agreement_of(
     value = coefficient(labelled)
     if value is None:
         return RaterAgreement(None, None, None, len(labelled), _why_undefined(labelled))
-    rng = np.random.default_rng(seed)
-    resamples = []
-    for _ in range(_RESAMPLES):
-        drawn = rng.integers(len(labelled), size=len(labelled))
-        resamples.append(coefficient([labelled[place] for place in drawn]))
+    rng = np.random.default_rng(_SEED)
+    drawn = rng.integers(len(labelled), size=(_RESAMPLES, len(labelled)))
+    resamples = (coefficient([labelled[place] for place in places]) for places in drawn)
     known = [each for each in resamples if each is not None]
     if len(known) < (1 - _MOST_UNDEFINED) * _RESAMPLES:
         return RaterAgreement(value, None, None, len(labelled))

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 # Weights of the five parts of the Ties subset of RewardBench 2.
 _TIES_WEIGHTS = (0.3, 0.3, 0.2, 0.2, 0.01)
@@ -96,23 +97,27 @@ class StyleAccuracy:
         return fmean((self.hard, self.normal, self.easy))
 
 
-def style_accuracy(wins_by_prompt: Sequence[Sequence[Sequence[float]]]) -> StyleAccuracy:
-    """Return the accuracy by style.
+def style_accuracy(wins: NDArray[np.bool_]) -> StyleAccuracy:
+    """Return the accuracy by style of one prompt.
 
     Args:
-        wins_by_prompt: for each prompt, 1 where the right response in the style of the row beats
-            the wrong one in that of the column, in the order concise, detailed, markdown; a tie is
-            0.
+        wins: whether the right response in the style of the row beats the wrong one in that of the
+            column, in the order concise, detailed, markdown; a tie does not.
 
     Source: RM-Bench (arXiv 2410.16184), the README of its code.
     """
-    wins = np.mean(wins_by_prompt, axis=0)
-    rows = np.arange(wins.shape[0])
+    rows, columns = np.indices(wins.shape)
     return StyleAccuracy(
-        hard=float(wins[rows[:, None] < rows].mean()),
-        normal=float(np.diagonal(wins).mean()),
-        easy=float(wins[rows[:, None] > rows].mean()),
+        hard=float(wins[rows < columns].mean()),
+        normal=float(wins.diagonal().mean()),
+        easy=float(wins[rows > columns].mean()),
     )
+
+
+def mean_style(found: Sequence[StyleAccuracy]) -> StyleAccuracy:
+    """Return the mean of each accuracy."""
+    rows = [(each.hard, each.normal, each.easy) for each in found]
+    return StyleAccuracy(*np.mean(rows, axis=0).tolist())
 
 
 def best_of_k_curve(scores: Sequence[float], truths: Sequence[float]) -> list[float]:

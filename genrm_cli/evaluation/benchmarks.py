@@ -5,12 +5,15 @@ length are styles (RM-Bench); lists of unequal length are right and wrong respon
 judge grades single responses, its scores decide, as in the benchmarks; where it compares pairs, its
 verdicts do, by a rule of ours. JudgeBench's rule needs no more than a pair: see `accuracy`."""
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from statistics import fmean
+from typing import Literal
+
+import numpy as np
 
 from genrm_cli.evaluation.accuracy import PairRecord, PairShare, pair_result, share_of_items
 from genrm_cli.evaluation.benchmark_rules import (
@@ -19,13 +22,13 @@ from genrm_cli.evaluation.benchmark_rules import (
     best_of,
     best_of_k_curve,
     best_of_pairs,
+    mean_style,
     style_accuracy,
     ties_score,
 )
 
 # Ids of the Ties subset of RewardBench 2, whose prompts come in twos.
 _TIES_ID = re.compile(r"(ref|tied):(\d+)")
-_EVEN = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,51 +59,50 @@ class BenchmarkScores:
 
 
 class _LabelledLine:
-    """The pairs of one line, by the positions of both responses."""
+    """The verdicts on the pairs of one line; NaN where one is missing.
+
+    Attributes:
+        results: [right, wrong] 1 where the right response of the row beats the wrong one of the
+            column, 0.5 for a tie, 0 where it loses.
+        right: grades of the right responses, and `wrong` of the others.
+    """
 
     def __init__(self, records: Sequence[PairRecord]) -> None:
-        self.pairs = {(each.chosen_index, each.rejected_index): each for each in records}
-        self.right = 1 + max(each.chosen_index for each in records)
-        self.wrong = 1 + max(each.rejected_index for each in records)
         self.id = records[0].id
         self.category = records[0].category or ""
+        rows = 1 + max(each.chosen_index for each in records)
+        columns = 1 + max(each.rejected_index for each in records)
+        self.results = np.full((rows, columns), np.nan)
+        self.right = np.full(rows, np.nan)
+        self.wrong = np.full(columns, np.nan)
+        for each in records:
+            self.results[each.chosen_index, each.rejected_index] = pair_result(each)
+            if each.rejected_index == 0:
+                self.right[each.chosen_index] = each.chosen_first.score_1
+            if each.chosen_index == 0:
+                self.wrong[each.rejected_index] = each.chosen_first.score_2
 
-    def scores(self) -> tuple[list[float], list[float]] | None:
-        """Return the grades of right and wrong responses; None if one is missing."""
-        right = [self.pairs[i, 0].chosen_first.score_1 for i in range(self.right)]
-        wrong = [self.pairs[0, j].chosen_first.score_2 for j in range(self.wrong)]
-        known = [score for score in right if score is not None]
-        others = [score for score in wrong if score is not None]
-        is_whole = len(known) == self.right and len(others) == self.wrong
-        return (known, others) if is_whole else None
+    @property
+    def rule(self) -> Literal["ties", "best_of", "styles", "best_of_k"]:
+        """The rule that scores the line."""
+        if _TIES_ID.match(self.id):
+            return "ties"
+        rows, columns = self.results.shape
+        if rows == 1:
+            return "best_of"
+        return "styles" if rows == columns else "best_of_k"
 
-    def credit(self, *, is_graded: bool) -> float | None:
-        """Return the credit for choosing the right response; None if a verdict is missing."""
+    def is_whole(self, *, is_graded: bool) -> bool:
+        """Whether no verdict is missing that the rule needs."""
+        if is_graded and self.rule != "styles":
+            return not np.isnan([*self.right, *self.wrong]).any()
+        return self.rule in ("ties", "best_of_k") or not np.isnan(self.results).any()
+
+    def credit(self, *, is_graded: bool) -> float:
+        """Return the credit for choosing the right response."""
         if is_graded:
-            scores = self.scores()
-            return None if scores is None else best_of([*scores[0], *scores[1]])
-        results = [pair_result(self.pairs[0, j]) for j in range(self.wrong)]
-        known = [result for result in results if result is not None]
-        return best_of_pairs(known) if len(known) == self.wrong else None
-
-    def wins(self) -> list[list[float]] | None:
-        """Return, for each right response, 1 for each wrong one that it beats; a tie is wrong. None
-        if a verdict is missing.
-        """
-        rows = []
-        for i in range(self.right):
-            results = [pair_result(self.pairs[i, j]) for j in range(self.wrong)]
-            known = [float(result > _EVEN) for result in results if result is not None]
-            if len(known) < self.wrong:
-                return None
-            rows.append(known)
-        return rows
-
-    def is_left_out(self, *, is_graded: bool) -> bool:
-        """Return whether a verdict is missing that the line's rule needs."""
-        if _TIES_ID.match(self.id) or (self.right > 1 and self.right != self.wrong):
-            return is_graded and self.scores() is None
-        return (self.credit(is_graded=is_graded) if self.right == 1 else self.wins()) is None
+            return best_of([*self.right, *self.wrong])
+        return best_of_pairs(self.results[0].tolist())
 
 
 def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> BenchmarkScores | None:
@@ -111,25 +113,24 @@ def benchmark_scores(records: Iterable[PairRecord], *, is_graded: bool) -> Bench
     lines = [_LabelledLine(each) for each in by_item.values() if len(each) > 1]
     if not lines:
         return None
-    ties = [line for line in lines if _TIES_ID.match(line.id)]
-    others = [line for line in lines if not _TIES_ID.match(line.id)]
-    single = [line for line in others if line.right == 1]
-    styles = [line for line in others if line.right == line.wrong]
-    earned = [(line, line.credit(is_graded=is_graded)) for line in single]
-    known = [(line, credit) for line, credit in earned if credit is not None]
-    by_category: dict[str, list[float]] = defaultdict(list)
-    for line, credit in known:
-        by_category[line.category].append(credit)
+    whole = [line for line in lines if line.is_whole(is_graded=is_graded)]
+    by_rule: dict[str, list[_LabelledLine]] = defaultdict(list)
+    for line in whole:
+        by_rule[line.rule].append(line)
+    single = by_rule["best_of"]
+    earned: dict[str, list[float]] = defaultdict(list)
+    for line in single:
+        earned[line.category].append(line.credit(is_graded=is_graded))
     return BenchmarkScores(
         is_graded=is_graded,
-        best_of=_share(credit for _, credit in known),
-        best_of_chance=fmean(1 / (1 + line.wrong) for line, _ in known) if known else None,
-        best_of_by_category={name: _share(by_category[name]) for name in sorted(by_category)},
-        best_of_mean=fmean(map(fmean, by_category.values())) if known else None,
-        ties=_ties_of(ties) if is_graded else None,
-        styles=_styles_of(styles),
-        best_of_k=_curve_of([line for line in others if line not in styles]) if is_graded else None,
-        left_out=sum(line.is_left_out(is_graded=is_graded) for line in lines),
+        best_of=_share(chain.from_iterable(earned.values())),
+        best_of_chance=fmean(1 / (1 + len(line.wrong)) for line in single) if single else None,
+        best_of_by_category={name: _share(earned[name]) for name in sorted(earned)},
+        best_of_mean=fmean(map(fmean, earned.values())) if single else None,
+        ties=_ties_of(by_rule["ties"]) if is_graded else None,
+        styles=_styles_of(by_rule["styles"]),
+        best_of_k=_curve_of(by_rule["best_of_k"]) if is_graded else None,
+        left_out=len(lines) - len(whole),
     )
 
 
@@ -141,40 +142,29 @@ def _styles_of(lines: Sequence[_LabelledLine]) -> StyleAccuracy | None:
     """Return the mean over categories of the accuracies of lines, which may differ in size."""
     by_category: dict[str, list[StyleAccuracy]] = defaultdict(list)
     for line in lines:
-        wins = line.wins()
-        if wins is not None:
-            by_category[line.category].append(style_accuracy([wins]))
-    found = [_mean_of(each) for each in by_category.values()]
-    return _mean_of(found) if found else None
-
-
-def _mean_of(found: Sequence[StyleAccuracy]) -> StyleAccuracy:
-    return StyleAccuracy(
-        hard=fmean(each.hard for each in found),
-        normal=fmean(each.normal for each in found),
-        easy=fmean(each.easy for each in found),
-    )
+        by_category[line.category].append(style_accuracy(line.results == 1))
+    found = [mean_style(each) for each in by_category.values()]
+    return mean_style(found) if found else None
 
 
 def _ties_of(lines: Sequence[_LabelledLine]) -> float | None:
     """Return the score of the Ties subset over the prompts of which both were graded."""
     by_number: dict[str, dict[str, TiesPrompt]] = defaultdict(dict)
     for line in lines:
-        found = _TIES_ID.match(line.id)
-        scores = line.scores()
-        if found is not None and scores is not None:
-            by_number[found[2]][found[1]] = TiesPrompt(*scores)
+        kind, number = _TIES_ID.findall(line.id)[0]
+        by_number[number][kind] = TiesPrompt(line.right.tolist(), line.wrong.tolist())
     pairs = [(two["ref"], two["tied"]) for two in by_number.values() if len(two) == 2]
     return ties_score(pairs) if pairs else None
 
 
 def _curve_of(lines: Sequence[_LabelledLine]) -> tuple[float, ...] | None:
     """Return the mean curve of lines with as many responses each; None if they differ."""
-    graded = [scores for scores in map(_LabelledLine.scores, lines) if scores is not None]
     curves = [
-        best_of_k_curve([*right, *wrong], [1.0] * len(right) + [0.0] * len(wrong))
-        for right, wrong in graded
+        best_of_k_curve(
+            [*line.right, *line.wrong], [1.0] * len(line.right) + [0.0] * len(line.wrong)
+        )
+        for line in lines
     ]
-    if not curves or len({len(curve) for curve in curves}) > 1:
+    if len({len(curve) for curve in curves}) != 1:
         return None
-    return tuple(math.fsum(column) / len(curves) for column in zip(*curves, strict=True))
+    return tuple(np.mean(curves, axis=0).tolist())

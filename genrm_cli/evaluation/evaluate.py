@@ -14,8 +14,8 @@ from genrm_cli.evaluation.pair_records import joined_repeats, joint_record_of, r
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
 from genrm_cli.evaluation.panel_subsets import PanelSubset, panel_subsets
 from genrm_cli.evaluation.people import (
+    PeopleLabels,
     PeopleQuality,
-    PersonLabel,
     choose_to_label,
     first_pairs,
     people_quality,
@@ -39,10 +39,12 @@ from genrm_cli.jobs.pairs.labelled_pairs import (
     RejectRecord,
     read_pairs,
 )
+from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
@@ -59,13 +61,29 @@ _MOST_SENTINELS = 100  # every watched run asks each judge about all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvalResult:
+class Measurement:
+    """How good a judge is, and what it took to know.
+
+    Attributes:
+        figures: quality over all pairs; of a panel, that of its joint verdicts.
+    """
+
+    figures: JudgeQuality
+    by_category: Mapping[str, JudgeQuality]
+    calls: int
+    journal_hits: int
+    prompt_tokens: int
+    completion_tokens: int
+    wall_time_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalResult(Measurement):
     """The result of one run.
 
     Attributes:
         partial: whether a limit left judgements unasked.
         rejects: the first rejected lines; `rejected_lines` counts all.
-        figures: quality over all pairs; of a panel, that of its joint verdicts.
         people: what people's labels say; None without any.
         benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
         by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
@@ -82,19 +100,12 @@ class EvalResult:
     lines: int
     rejected_lines: int
     rejects: tuple[RejectRecord, ...]
-    figures: JudgeQuality
-    by_category: Mapping[str, JudgeQuality]
     benchmarks: BenchmarkScores | None
     people: PeopleQuality | None
     by_judge: Mapping[str, JudgeQuality]
     panel: PanelQuality | None
     panel_subsets: tuple[PanelSubset, ...]
     redactions: Mapping[str, int]
-    calls: int
-    journal_hits: int
-    prompt_tokens: int
-    completion_tokens: int
-    wall_time_s: float
     settings_digest: str
     versions: Mapping[str, str]
     pairs: tuple[PairRecord, ...]
@@ -143,10 +154,6 @@ async def evaluate_judge(
             raise UsageError(f"the output {uri} is the input; choose another one.")
     refuse_defaults(settings, "a judge")
     started_s = time.monotonic()
-    labels: list[PersonLabel] = []
-    if labels_uri is not None:
-        with run.open_source(labels_uri) as source:
-            labels = read_labels(source)
     with run.open_source(pairs_uri) as source:
         for uri in places:
             run.store.at(uri).check_writable()  # before anything is paid for
@@ -154,6 +161,10 @@ async def evaluate_judge(
         with Outputs(run.store, overwrite=settings.output.force, mode=mode) as outputs:
             sinks = {uri: outputs.open(uri) for uri in places}
             pairs = read_pairs(source, run)
+            labels = PeopleLabels()
+            if labels_uri is not None:
+                with run.open_source(labels_uri) as labels_source:
+                    labels = read_labels(labels_source, (case.pair for case in pairs.cases))
             async with cancelled_by_signals(), open_exchange(run) as exchange:
                 judges = await _judge(
                     source, pairs, journal_for or result_uri or "-", replace(run, exchange=exchange)
@@ -163,8 +174,7 @@ async def evaluate_judge(
                 return None
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
             if labels_uri is not None:
-                people = people_quality(result.pairs, labels, labels_uri)
-                result = replace(result, people=people)
+                result = replace(result, people=people_quality(result.pairs, labels))
             if result_uri is not None:
                 sinks[result_uri].write(render_document(to_json(result)))
             if sentinels_uri is not None:
@@ -250,10 +260,10 @@ def _result_of(
     metrics = run.metrics
     plan = run.plan.with_judges(judges)
     outcomes = tuple(joint_record_of(case, plan) for case in pairs.cases)
-    by_judge = [
-        [record_of(case, number) for case in pairs.cases]
-        for number in range(len(judges) if plan.is_panel else 0)
-    ]
+    by_judge = {
+        judge.name: [record_of(case, number) for case in pairs.cases]
+        for number, judge in enumerate(plan.judges if plan.is_panel else ())
+    }
     weights = [judge.weight for judge in plan.judges]
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
@@ -269,15 +279,9 @@ def _result_of(
         by_category=evaluate_by_category(outcomes, *prices),
         benchmarks=benchmark_scores(outcomes, is_graded=_is_graded(plan)),
         people=None,
-        by_judge={
-            judge.name: evaluate(records, *prices)
-            for judge, records in zip(plan.judges, by_judge, strict=False)
-        },
-        panel=panel_quality(by_judge, weights) if by_judge else None,
-        panel_subsets=panel_subsets(
-            {judge.name: records for judge, records in zip(plan.judges, by_judge, strict=False)},
-            weights,
-        ),
+        by_judge={name: evaluate(records, *prices) for name, records in by_judge.items()},
+        panel=panel_quality([*by_judge.values()], weights) if by_judge else None,
+        panel_subsets=panel_subsets(by_judge, weights),
         redactions=dict(sorted(metrics.redactions.items())),
         calls=metrics.calls,
         journal_hits=metrics.journal_hits,
@@ -302,25 +306,21 @@ def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
 
     Both orders prefer the same response, so that a sound judge repeats itself; of more, some from
     every margin, since close pairs show a change first."""
-    decided = [
-        (_margin(pair), index)
-        for index, pair in enumerate(pairs)
-        if pair.has_both
-        and pair.chosen_first.result == pair.chosen_second.result
-        and not pair.counts.ties
-    ]
-    decided.sort()
+    decided = sorted(
+        (_margin(pair), index) for index, pair in enumerate(pairs) if _is_decided(pair)
+    )
     count = min(len(decided), _MOST_SENTINELS)
     return sorted(decided[place * len(decided) // count][1] for place in range(count))
 
 
+def _is_decided(pair: PairRecord) -> bool:
+    return pair.has_both and not pair.is_flipped and pair.credit in (0, 1)
+
+
 def _margin(pair: PairRecord) -> float:
-    """Return the difference of the scores of both responses, the mean over both orders."""
-    verdicts = [order.verdict for order in pair.orders]
-    return (
-        sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts if verdict is not None)
-        / 2
-    )
+    """Return the difference of the scores of both responses, summed over both orders."""
+    verdicts = [order.verdict for order in pair.orders if order.verdict is not None]
+    return sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts)
 
 
 def _iter_sentinel_lines(
@@ -335,13 +335,17 @@ def _iter_sentinel_lines(
             better, worse = group.rollouts
             line = {
                 "id": case.pair.id,
-                "prompt": [{"role": turn.role, "content": turn.text} for turn in better.prompt],
+                "prompt": _messages_of(better),
                 "chosen": better.answer,
                 "rejected": worse.answer,
             }
             yield render_record(
                 line if better.principle is None else {**line, "principle": better.principle}
             )
+
+
+def _messages_of(rollout: Rollout) -> list[Record]:
+    return [{"role": turn.role, "content": turn.text} for turn in rollout.prompt]
 
 
 def _iter_lines_to_label(
@@ -362,9 +366,7 @@ def _iter_lines_to_label(
         yield render_record(
             {
                 "pair": key,
-                "prompt": [
-                    {"role": turn.role, "content": turn.text} for turn in group.rollouts[0].prompt
-                ],
+                "prompt": _messages_of(group.rollouts[0]),
                 "A": answers[0],
                 "B": answers[1],
                 "rater": None,

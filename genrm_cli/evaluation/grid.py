@@ -19,18 +19,21 @@ order, or in both at twice the price."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import product
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import Any, Literal
 
 from genrm_cli.errors import GenrmError, UsageError, counted
-from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, PairShare, share_of
-from genrm_cli.evaluation.evaluate import EvalResult
-from genrm_cli.evaluation.paired import leads_of
-from genrm_cli.metrics.figures import rounded
+from genrm_cli.evaluation.accuracy import (
+    PairRecord,
+    PairShare,
+    means_by_item,
+    share_of_items,
+)
+from genrm_cli.evaluation.evaluate import EvalResult, Measurement
 from genrm_cli.metrics.running_stats import POWER, Estimated, joint_z_95, paired_difference
-from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
 from genrm_cli.storage.encoding.records import render_document
@@ -76,18 +79,11 @@ class GridOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellRecord:
+class CellRecord(Measurement):
     """One cell: its settings, its figures, and what it took."""
 
     name: str
     settings: Mapping[str, Any]
-    figures: JudgeQuality
-    by_category: Mapping[str, JudgeQuality]
-    calls: int
-    journal_hits: int
-    prompt_tokens: int
-    completion_tokens: int
-    wall_time_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,18 +129,28 @@ class GridCell:
     settings: Settings
 
 
+@dataclass(frozen=True, slots=True)
+class _GridFile:
+    axes: Mapping[str, list[Any]] = field(default_factory=dict)
+    cell: tuple[dict[str, Any], ...] = ()
+
+
 def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[GridCell]:
     """Return the cells of a grid; see the top of this module."""
     unknown = table.keys() - {"axes", "cell"}
     if unknown:
         raise UsageError(f"{where}: unknown key {min(unknown)!r}; expected [axes] and [[cell]].")
-    axes = _axes_of(table, where)
-    own = _own_cells(table, where)
-    count = len(own) + (math.prod(map(len, axes.values())) if axes else 0)
+    try:
+        grid = from_json(_GridFile, table)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}.") from error
+    if "name" in grid.axes:
+        raise UsageError(f"{where}: axes has a name; only a [[cell]] has one.")
+    count = len(grid.cell) + (math.prod(map(len, grid.axes.values())) if grid.axes else 0)
     if count > _MOST_CELLS:
         raise UsageError(f"{where}: {count:,} cells; at most {_MOST_CELLS}.")
     cells: dict[str, GridCell] = {}
-    for given in (*_of_axes(axes), *own):
+    for given in (*_of_axes(grid.axes), *grid.cell):
         values = {key: value for key, value in given.items() if key != "name"}
         name = given.get("name", f"cell {len(cells) + 1}")
         if not isinstance(name, str) or not name:
@@ -157,15 +163,6 @@ def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[Gri
     return list(cells.values())
 
 
-def _axes_of(table: Mapping[str, Any], where: str) -> Mapping[str, list[Any]]:
-    axes = table.get("axes", {})
-    if not isinstance(axes, dict) or not all(isinstance(each, list) for each in axes.values()):
-        raise UsageError(f"{where}: axes is not a table of lists.")
-    if "name" in axes:
-        raise UsageError(f"{where}: axes has a name; only a [[cell]] has one.")
-    return axes
-
-
 def _of_axes(axes: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
     if axes:
         for values in product(*axes.values()):
@@ -174,20 +171,11 @@ def _of_axes(axes: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
             yield {"name": ", ".join(names) or "the only cell", **cell}
 
 
-def _own_cells(table: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    cells = table.get("cell", [])
-    if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
-        raise UsageError(f"{where}: cell is not a list of tables; write [[cell]].")
-    return cells
-
-
 def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Settings:
     flat: dict[str, Any] = {}
-    settings = all_settings()
+    names = {each.key: each.name for each in all_settings()}
     keys = {
-        each.key: each.name
-        for each in settings
-        if each.subject == "judge" or each.key in _CELL_KEYS
+        each.key for each in all_settings() if each.subject == "judge" or each.key in _CELL_KEYS
     }
     for key, value in values.items():
         if key == "criteria":
@@ -197,8 +185,8 @@ def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Setti
                 raise UsageError(f"{where}: the settings have no [criteria] to use.")
             flat["criteria"] = base.judge.criteria if value else None
         elif key in keys:
-            flat[keys[key]] = setting_named(keys[key]).convert(value, f"{where}: {key}")
-        elif any(key == each.key for each in settings):
+            flat[names[key]] = setting_named(names[key]).convert(value, f"{where}: {key}")
+        elif key in names:
             raise UsageError(
                 f"{where}: {key} is the same for all cells; a cell sets "
                 f"{', '.join(sorted((*keys, 'criteria')))}."
@@ -225,32 +213,24 @@ def compare_cells(
     found: Sequence[tuple[GridCell, EvalResult]], failed: Sequence[FailedCell] = ()
 ) -> GridResult:
     """Compare the results of cells on the same pairs, at least one."""
-    results = {cell.name: result for cell, result in found}
     cells = tuple(
         CellRecord(
             name=cell.name,
             settings=cell.values,
-            figures=result.figures,
-            by_category=result.by_category,
-            calls=result.calls,
-            journal_hits=result.journal_hits,
-            prompt_tokens=result.prompt_tokens,
-            completion_tokens=result.completion_tokens,
-            wall_time_s=result.wall_time_s,
+            **{each.name: getattr(result, each.name) for each in fields(Measurement)},
         )
         for cell, result in found
     )
     unit, costs = _costs_of(cells)
-    shares: dict[tuple[str, Literal[1, 2]], dict[str, float]] = {}
-    accuracies: dict[tuple[str, Literal[1, 2]], PairShare] = {}
-    for name, result in results.items():
-        for orders in (1, 2):
-            shares[name, orders] = _by_item(result.pairs, orders)
-            accuracies[name, orders] = (
-                result.figures.accuracy if orders == 1 else share_of(result.pairs, _joint_result)
-            )
+    earned: dict[tuple[str, Literal[1, 2]], list[tuple[str, float]]] = {}
+    for cell, result in found:
+        earned[cell.name, 1] = _known(result.pairs, [pair.credit for pair in result.pairs])
+        earned[cell.name, 2] = _known(result.pairs, [pair.joint_credit for pair in result.pairs])
+    accuracies = {option: share_of_items(each) for option, each in earned.items()}
+    shares = {option: means_by_item(each) for option, each in earned.items()}
     ranked = sorted(
-        shares, key=lambda option: (-(accuracies[option].value or 0.0), costs[option[0]], option[1])
+        accuracies,
+        key=lambda option: (-(accuracies[option].value or 0.0), costs[option[0]], option[1]),
     )
     best = ranked[0]
     options: list[GridOption] = []
@@ -272,11 +252,11 @@ def compare_cells(
                 on_pareto_line=all(cost < each.cost for each in options),
             )
         )
-    first = next(iter(results.values()))
+    first = found[0][1].figures
     answer, more = _answer_of(options, unit)
     return GridResult(
-        pairs=first.figures.pairs,
-        items=first.figures.items,
+        pairs=first.pairs,
+        items=first.items,
         cells=cells,
         failed=tuple(failed),
         cost_unit=unit,
@@ -286,28 +266,10 @@ def compare_cells(
     )
 
 
-def _by_item(pairs: Sequence[PairRecord], orders: int) -> dict[str, float]:
-    """Return the mean over the pairs of each line of the share right, by line."""
-    values: dict[str, list[float]] = {}
-    for pair in pairs:
-        known = [order.credit for order in pair.orders if order.credit is not None]
-        value = fmean(known) if known else None
-        if orders == 2:
-            value = _joint_result(pair)
-        if value is not None:
-            values.setdefault(pair.item, []).append(value)
-    return {item: fmean(each) for item, each in values.items()}
-
-
-def _joint_result(pair: PairRecord) -> float | None:
-    """Return 1 if both orders together prefer the chosen response, 0 if the other one: where they
-    disagree, the stronger preference counts. None without a verdict.
-    """
-    leads = leads_of(pair)
-    if not leads:
-        return None
-    lead = rounded(math.fsum(leads))
-    return _COIN if lead == 0 else float(lead > 0)
+def _known(pairs: Sequence[PairRecord], values: Sequence[float | None]) -> list[tuple[str, float]]:
+    """Return the values that are known, each with the line of its pair."""
+    both = zip(pairs, values, strict=True)
+    return [(pair.item, value) for pair, value in both if value is not None]
 
 
 def _costs_of(cells: Sequence[CellRecord]) -> tuple[CostUnit, dict[str, float]]:

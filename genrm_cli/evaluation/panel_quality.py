@@ -60,7 +60,9 @@ def panel_quality(
     items: dict[str, int] = {}
     owner = np.array([items.setdefault(row[0].item, len(items)) for row in rows], dtype=np.intp)
     k = len(by_judge)
-    votes = np.array([[_vote(each) for each in row] for row in rows]).reshape(-1, k)
+    # 1 if both orders prefer the label, -1 if both prefer its opposite.
+    votes = np.array([[2 * (each.credit or 0.0) - 1 for each in row] for row in rows])
+    votes = votes.reshape(-1, k)
     products = (votes[:, :, None] * votes[:, None, :]).reshape(-1, k * k)
     # By line: the sums of votes, of their products, and the number of pairs.
     sums = np.zeros((len(items), k + k * k + 1))
@@ -76,23 +78,12 @@ def panel_quality(
         known = draws[~np.isnan(draws).any(axis=1)]
         if len(known) >= (1 - _MOST_UNDEFINED) * _ROUNDS:
             low, high = np.quantile(known, [0.025, 0.975], axis=0)
-    figures = [
-        Estimated(_number(a), _number(b), _number(c))
-        for a, b, c in zip(found, low, high, strict=True)
-    ]
-    return PanelQuality(
-        pairs=len(rows),
-        items=len(items),
-        error_correlation=figures[0],
-        effective_judges=figures[1],
-        reliability=figures[2],
-        reliability_of_one=figures[3],
-    )
-
-
-def _vote(record: PairRecord) -> float:
-    """Return 1 if both orders prefer the label, -1 if both prefer its opposite, 0 between."""
-    return sum(order.credit or 0.0 for order in record.orders) - 1
+    names = ("error_correlation", "effective_judges", "reliability", "reliability_of_one")
+    figures = {
+        name: Estimated(*map(_number, figure))
+        for name, *figure in zip(names, found, low, high, strict=True)
+    }
+    return PanelQuality(pairs=len(rows), items=len(items), **figures)
 
 
 def _figures(sums: Floats, share: Floats) -> Floats:

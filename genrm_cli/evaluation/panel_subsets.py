@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 from statistics import fmean
 
-from genrm_cli.evaluation.accuracy import PairRecord, PairShare, share_of_items
-from genrm_cli.evaluation.paired import leads_of
+from genrm_cli.evaluation.accuracy import (
+    PairRecord,
+    PairShare,
+    credit_of_lead,
+    means_by_item,
+    share_of_items,
+)
 from genrm_cli.evaluation.panel_quality import panel_quality
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import Estimated, paired_difference
 
-_EVEN = 0.5
 _MOST_JUDGES = 6  # of which there are 63 subsets; of more, only single judges and all but one
 
 
@@ -51,14 +55,12 @@ def panel_subsets(
     if len(names) < 2 or not rows:
         return ()
     places = range(len(names))
-    sizes = (1, len(names) - 1, len(names)) if len(names) > _MOST_JUDGES else range(1, 99)
-    chosen = [
-        subset
-        for subset in chain.from_iterable(combinations(places, size + 1) for size in places)
-        if len(subset) in sizes
-    ]
-    results = {subset: _results_of(rows, subset, weights) for subset in chosen}
-    whole = results[tuple(places)]
+    sizes = [*range(1, len(names) + 1)]
+    if len(names) > _MOST_JUDGES:
+        sizes = [1, *sizes[-2:]]
+    chosen = [*chain.from_iterable(combinations(places, size) for size in sizes)]
+    earned = {subset: _credits_of(rows, subset, weights) for subset in chosen}
+    whole = means_by_item(earned[tuple(places)])
     found = []
     for subset in chosen:
         columns = [[row[place] for row in rows] for place in subset]
@@ -67,40 +69,26 @@ def panel_subsets(
         found.append(
             PanelSubset(
                 judges=tuple(names[place] for place in subset),
-                accuracy=share_of_items(
-                    (rows[number][0].item, value) for number, value in enumerate(results[subset])
-                ),
+                accuracy=share_of_items(earned[subset]),
                 effective_judges=quality.effective_judges.value if len(subset) > 1 else None,
                 tokens=_tokens_of(columns),
                 behind=None
                 if len(subset) == len(names)
-                else paired_difference(
-                    _by_item(rows, whole), _by_item(rows, results[subset]), len(chosen) - 1, 1.0
-                ),
+                else paired_difference(whole, means_by_item(earned[subset]), len(chosen) - 1, 1.0),
             )
         )
     found.sort(key=lambda each: (-rounded(each.accuracy.value or 0.0), each.tokens))
     return tuple(found)
 
 
-def _results_of(
+def _credits_of(
     rows: Sequence[Sequence[PairRecord]], subset: Sequence[int], weights: Sequence[float]
-) -> list[float]:
-    """Return 1 for each pair on which the subset prefers the chosen response, 0 for the other one,
-    0.5 for a tie.
-    """
-    results = []
-    for row in rows:
-        lead = rounded(math.fsum(weights[k] * math.fsum(leads_of(row[k])) for k in subset))
-        results.append(_EVEN if lead == 0 else float(lead > 0))
-    return results
-
-
-def _by_item(rows: Sequence[Sequence[PairRecord]], results: Sequence[float]) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for row, result in zip(rows, results, strict=True):
-        values.setdefault(row[0].item, []).append(result)
-    return {item: fmean(each) for item, each in values.items()}
+) -> list[tuple[str, float]]:
+    """Return the joint credit of a subset for each pair, with the line of the pair."""
+    return [
+        (row[0].item, credit_of_lead(math.fsum(weights[k] * row[k].lead for k in subset)))
+        for row in rows
+    ]
 
 
 def _tokens_of(columns: Sequence[Sequence[PairRecord]]) -> float:

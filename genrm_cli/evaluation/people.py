@@ -8,8 +8,8 @@ verdicts err there. The estimates weight both strata by their size, so that noth
 the first pair of each line counts, since pairs of one line depend on each other."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 from statistics import fmean
 from typing import Literal
@@ -23,6 +23,7 @@ from genrm_cli.evaluation.agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
+from genrm_cli.jobs.pairs.pair_lines import LabelledPair
 from genrm_cli.metrics.prediction_powered import (
     LabelledMean,
     LabelStratum,
@@ -36,6 +37,7 @@ from genrm_cli.storage.source import Source
 AGREE = "agree"
 DISAGREE = "disagree"
 STRATA = (AGREE, DISAGREE)
+_NO_STRATUM = ""  # of a pair that was judged in one order only
 # Expected shares of wrong verdicts; only the plan of labels depends on them, no estimate.
 _ERROR_RATES = (0.1, 0.5)
 _TO_LABEL = 100  # an afternoon of one person
@@ -91,22 +93,61 @@ class PeopleQuality:
     chosen_wins: LabelledMean | None
 
 
-def read_labels(source: Source) -> list[PersonLabel]:
-    """Read a file of labels, or raise `InputError`."""
+@dataclass(slots=True)
+class PeopleLabels:
+    """What people said about the first pair of each line.
+
+    Attributes:
+        given: by pair and rater, 1 for the chosen answer, 0 for the other one, 0.5 for a tie.
+        strata: of each pair, as its labels have it.
+    """
+
+    given: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    strata: dict[str, str | None] = field(default_factory=dict)
+    origin: Origin = "unknown"
+
+
+def read_labels(source: Source, pairs: Iterable[LabelledPair]) -> PeopleLabels:
+    """Read a file of labels of these pairs.
+
+    Raises:
+        InputError: a line is not a label, names none of the pairs, or contradicts another one of
+            its rater; or no line is complete.
+    """
+    keys: dict[str, str] = {}
+    for pair in pairs:
+        if pair.places == (0, 0):
+            keys |= {pair.id: pair.item, pair.item: pair.item}
+    found = PeopleLabels()
     labels = []
     for line in source.iter_lines():
+        where = f"{source.uri}: line {line.number}"
         try:
             label = parse_json(PersonLabel, line.raw)
         except ValueError as error:
             raise InputError(
-                f"{source.uri}: line {line.number}: not a label ({error}); expected pair, rater, "
-                "and label: A, B or tie"
+                f"{where}: not a label ({error}); expected pair, rater, and label: A, B or tie"
             ) from error
-        if label.rater is not None and label.label is not None:
-            labels.append(label)
+        if label.rater is None or label.label is None:
+            continue
+        key = keys.get(label.pair)
+        if key is None:
+            raise InputError(f"{where}: {label.pair!r} is not a pair of the input")
+        value = _value_of(label, key)
+        if found.given[key].setdefault(label.rater, value) != value:
+            raise InputError(
+                f"{where}: {label.rater!r} labels {label.pair!r} a second time, differently; "
+                "keep one label"
+            )
+        found.strata[key] = label.stratum
+        labels.append(label)
     if not labels:
         raise InputError(f"{source.uri}: no line has a rater and a label")
-    return labels
+    if all(label.stratum is not None for label in labels):
+        found.origin = "strata"
+    elif all(label.drawn == "random" for label in labels):
+        found.origin = "random"
+    return found
 
 
 def shows_chosen_first(key: str) -> bool:
@@ -121,59 +162,59 @@ def stratum_of(record: PairRecord) -> str | None:
     return AGREE if record.chosen_first.result == record.chosen_second.result else DISAGREE
 
 
-def choose_to_label(records: Sequence[PairRecord], labelled: Sequence[PersonLabel]) -> list[str]:
+def choose_to_label(records: Sequence[PairRecord], labels: PeopleLabels) -> list[str]:
     """Return the keys of at most 100 pairs to label next, in random order."""
-    known = {label.pair for label in labelled}
     by_stratum: dict[str | None, list[str]] = defaultdict(list)
     for record in first_pairs(records):
-        if not {record.item, record.id} & known:
+        if record.item not in labels.given:
             by_stratum[stratum_of(record)].append(record.item)
     keys = [by_stratum[name] for name in STRATA]
     counts = plan_labels([len(each) for each in keys], _ERROR_RATES, _TO_LABEL)
     random = Random(_SEED)
-    chosen = [
-        key for each, count in zip(keys, counts, strict=True) for key in random.sample(each, count)
-    ]
+    chosen: list[str] = []
+    for each, count in zip(keys, counts, strict=True):
+        chosen += random.sample(each, count)
     random.shuffle(chosen)
     return chosen
 
 
-def people_quality(
-    records: Sequence[PairRecord], labels: Sequence[PersonLabel], uri: str
-) -> PeopleQuality:
-    """Compare a judge with people's labels of its pairs, read from a file of this name."""
+def people_quality(records: Sequence[PairRecord], labels: PeopleLabels) -> PeopleQuality:
+    """Compare a judge with people's labels of its pairs."""
     pairs = {record.item: record for record in first_pairs(records)}
-    by_pair: dict[str, dict[str, float]] = defaultdict(dict)
-    strata: dict[str, str | None] = {}
-    keys = {record.id: key for key, record in pairs.items()} | {key: key for key in pairs}
-    for label in labels:
-        key = keys.get(label.pair)
-        if key is None:
-            raise InputError(f"{uri}: {label.pair!r} is not a pair of the input")
-        by_pair[key][str(label.rater)] = _value_of(label, key)
-        strata[key] = label.stratum
-    raters = sorted({str(label.rater) for label in labels})
-    labelled = {key: given for key, given in by_pair.items() if pair_result(pairs[key]) is not None}
-    origin = _origin_of(labels)
+    results = {key: pair_result(record) for key, record in pairs.items()}
+    decided = {key: result for key, result in results.items() if result is not None}
+    # A judge whose orders agree is right more often.
+    agrees = {key: float(stratum_of(pairs[key]) == AGREE) for key in decided}
+    raters = sorted({rater for given in labels.given.values() for rater in given})
+    people = {key: fmean(given.values()) for key, given in labels.given.items() if key in decided}
+    right = {key: 1 - abs(decided[key] - value) for key, value in people.items()}
     both = [
-        (_as_shown(_most(given), key), _as_shown(pair_result(pairs[key]), key))
-        for key, given in labelled.items()
+        (_as_shown(_majority(mean), key), _as_shown(decided[key], key))
+        for key, mean in people.items()
     ]
     table = [
-        [_as_shown(given.get(rater), key) for rater in raters] for key, given in by_pair.items()
+        [_as_shown(given.get(rater), key) for rater in raters]
+        for key, given in labels.given.items()
     ]
-    people = {key: fmean(given.values()) for key, given in labelled.items()}
+    kappa = cohen_kappa if len(raters) == 2 else fleiss_kappa
+    strata: dict[str, str] | None = None
+    if labels.origin != "unknown":
+        strata = dict.fromkeys(decided, AGREE)
+    if labels.origin == "strata":
+        strata = {
+            key: labels.strata.get(key) or stratum_of(pairs[key]) or _NO_STRATUM for key in decided
+        }
     return PeopleQuality(
         raters=tuple(raters),
-        labels=len(labels),
-        pairs=len(labelled),
-        origin=origin,
+        labels=sum(map(len, labels.given.values())),
+        pairs=len(people),
+        origin=labels.origin,
         raters_alpha=agreement_of(table, krippendorff_alpha) if len(raters) > 1 else None,
-        raters_kappa=_kappa_of(table, len(raters)),
+        raters_kappa=agreement_of(table, kappa) if len(raters) > 1 else None,
         judge_equal=fmean(one == other for one, other in both) if both else None,
         judge_kappa=agreement_of(both, cohen_kappa),
-        judge_accuracy=_estimate(pairs, people, strata, origin, of_judge=True),
-        chosen_wins=_estimate(pairs, people, strata, origin, of_judge=False),
+        judge_accuracy=_estimate(right, agrees, strata),
+        chosen_wins=_estimate(people, decided, strata),
     )
 
 
@@ -198,56 +239,28 @@ def _as_shown(value: float | None, key: str) -> float | None:
     return value if value is None or shows_chosen_first(key) else 1 - value
 
 
-def _origin_of(labels: Sequence[PersonLabel]) -> Origin:
-    if all(label.stratum is not None for label in labels):
-        return "strata"
-    return "random" if all(label.drawn == "random" for label in labels) else "unknown"
-
-
-def _most(given: Mapping[str, float]) -> float:
+def _majority(mean: float) -> float:
     """Return what most raters prefer: 1, 0, or 0.5 if neither answer leads."""
-    mean = fmean(given.values())
     return 0.5 if mean == 0.5 else float(mean > 0.5)
 
 
-def _kappa_of(table: Sequence[Sequence[float | None]], raters: int) -> RaterAgreement | None:
-    if raters < 2:
-        return None
-    return agreement_of(table, cohen_kappa if raters == 2 else fleiss_kappa)
-
-
 def _estimate(
-    pairs: Mapping[str, PairRecord],
-    people: Mapping[str, float],
-    strata: Mapping[str, str | None],
-    origin: Origin,
-    *,
-    of_judge: bool,
+    truths: Mapping[str, float], verdicts: Mapping[str, float], strata: Mapping[str, str] | None
 ) -> LabelledMean | None:
-    """Return how often the judge is right by people, or else how often the chosen answer is better,
-    over all pairs.
+    """Return the mean of what labels tell of some pairs, over all pairs that verdicts tell of; over
+    the labelled ones if it is unknown how these were drawn.
     """
-    truths = people
-    verdicts = {key: pair_result(record) for key, record in pairs.items()}
-    known = {key: verdict for key, verdict in verdicts.items() if verdict is not None}
-    if of_judge:
-        truths = {key: 1 - abs(known[key] - value) for key, value in people.items()}
-        # A judge whose orders agree is right more often.
-        known = {key: float(stratum_of(pairs[key]) == AGREE) for key in known}
-    if origin == "unknown":
+    if strata is None:
         return prediction_powered([*truths.values()], [0.0] * len(truths), [])
-    places = dict.fromkeys(known, "")
-    if origin == "strata":
-        places = {key: strata.get(key) or stratum_of(pairs[key]) or "" for key in known}
     found = []
-    for place in sorted(set(places.values()) - ({""} if origin == "strata" else set())):
-        inside = [key for key in known if places[key] == place]
+    for stratum in sorted(set(strata.values()) - {_NO_STRATUM}):
+        inside = [key for key in verdicts if strata[key] == stratum]
         labelled = [key for key in inside if key in truths]
         found.append(
             LabelStratum(
                 [truths[key] for key in labelled],
-                [known[key] for key in labelled],
-                [known[key] for key in inside if key not in truths],
+                [verdicts[key] for key in labelled],
+                [verdicts[key] for key in inside if key not in truths],
             )
         )
     return stratified(found) if found else None

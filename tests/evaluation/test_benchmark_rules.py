@@ -1,5 +1,6 @@
 """The rules of published benchmarks, on examples computed with their own code."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,8 +39,8 @@ def test_rewardbench_2_ties():
 
 def test_rm_bench_by_style():
     """Hard above the diagonal, easy below; a tie is wrong."""
-    wins = [[float(right > wrong) for wrong in (2, 4, 6)] for right in (3, 5, 6)]
-    found = style_accuracy([wins])
+    wins = np.array([[right > wrong for wrong in (2, 4, 6)] for right in (3, 5, 6)])
+    found = style_accuracy(wins)
     assert found.hard == 0
     assert found.normal == pytest.approx(2 / 3)
     assert found.easy == 1

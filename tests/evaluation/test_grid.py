@@ -134,8 +134,8 @@ def test_cells_come_from_axes_and_tables():
     [
         ({}, "no cell"),
         ({"axis": {}}, "unknown key 'axis'"),
-        ({"axes": {"model": "a"}}, "not a table of lists"),
-        ({"cell": {"model": "a"}}, "write \\[\\[cell\\]\\]"),
+        ({"axes": {"model": "a"}}, "Expected `array`, got `str`"),
+        ({"cell": {"model": "a"}}, "Expected `array`, got `object`"),
         ({"cell": [{"modle": "a"}]}, "unknown setting 'modle'"),
         ({"cell": [{"criteria": True}]}, "no \\[criteria\\]"),
         ({"cell": [{"name": "x"}, {"name": "x"}]}, "two cells are named 'x'"),
