@@ -48,7 +48,7 @@ from genrm_cli.storage.leases import Leases
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
-from genrm_cli.watching.history import fold_history, read_history
+from genrm_cli.watching.history import Timelines, read_history
 
 FEW = 150
 MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
@@ -177,7 +177,7 @@ def replies(raw, folder):
 def metrics(raw, folder):
     """Read a metrics file, and follow the history that it is part of."""
     (folder / "x.metrics.json").write_bytes(raw)
-    fold_history(read_history([str(folder)], STORE))
+    Timelines(read_history([str(folder)], STORE))
     read_metrics_beside(ScoredInput(str(folder / "x.scored.jsonl"), ()), STORE)
 
 

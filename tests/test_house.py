@@ -89,7 +89,15 @@ REWARD_TABLES = ("settings.components", "settings.reward_settings")
 PURE = (
     *(
         f"watching.{name}"
-        for name in ("watched_records", "evidence", "sentinels", "signals", "timeline", "canaries")
+        for name in (
+            "watched_records",
+            "evidence",
+            "sentinels",
+            "signals",
+            "timeline",
+            "track",
+            "canaries",
+        )
     ),
     "rollouts",
     "storage.contract",

@@ -2,10 +2,13 @@
 journal.
 """
 
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
+from statistics import fmean
 
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import Tag
@@ -19,7 +22,7 @@ from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text
-from genrm_cli.verdicts import Outcome, Verdict, preferred
+from genrm_cli.verdicts import Verdict, preferred
 from genrm_cli.watching.canaries import CANARIES
 from genrm_cli.watching.sentinels import MISSING, Count
 from genrm_cli.watching.watched_records import MARGINS, WatchRecord
@@ -102,68 +105,67 @@ async def ask_sentinels(sentinels: Sequence[Group], judges: Panel) -> str:
     verdicts = [MISSING] * (len(judges.plan.judges) * len(sentinels))
 
     def take(place: int, judged: JudgedGroup) -> None:
-        for request, outcome in judged.results:
-            lead = _lead(outcome, request.shown)
-            if lead is not None:
-                verdicts[request.judge * len(sentinels) + place] = "=+-"[lead]
+        for judge, lead in _iter_leads(judged):
+            verdicts[judge * len(sentinels) + place] = "=+-"[lead]
 
     await judges.compare(enumerate(sentinels), take)
     return "".join(verdicts)
 
 
-def _lead(outcome: Outcome, shown: Sequence[int]) -> int | None:
-    """Return 1 if a verdict prefers the first rollout of the group, -1 for the other, 0 for a tie;
-    None without one.
+def _iter_leads(judged: JudgedGroup) -> Iterator[tuple[int, int]]:
+    """Yield each judge with a verdict: 1 if it prefers the first rollout of the group, -1 for the
+    other, 0 for a tie.
     """
-    if not isinstance(outcome.result, Verdict):
-        return None
-    return preferred(outcome.result) * (1 if shown[0] == 0 else -1)
+    for request, outcome in judged.results:
+        if isinstance(outcome.result, Verdict):
+            lead = preferred(outcome.result)
+            yield request.judge, lead if request.shown[0] == 0 else -lead
 
 
-@dataclass(slots=True)
-class Audits:
-    """The verdicts of an auditor on pairs that the judge decided; a tie is a disagreement.
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The verdict of an auditor on a pair that the judge decided.
 
     Attributes:
-        strata: disagreements and all audits by the margin of the judge.
-        longer: by how many pairs more than the auditor the judge preferred the longer response;
-            `lengths`: of how many.
-        disagreements: the judge's margin and the group of each disagreement.
+        margin: the difference of the judge's scores.
+        lead: 1 if the auditor prefers the same response, -1 for the other, 0 for a tie, which is a
+            disagreement.
+        longer_chars: by how much the response is longer that the judge prefers.
     """
 
-    strata: list[list[int]] = field(
-        default_factory=lambda: [[0, 0] for _ in range(len(MARGINS) + 1)]
-    )
-    longer: float = 0.0
-    lengths: int = 0
-    disagreements: list[tuple[float, str]] = field(default_factory=list)
+    margin: float
+    lead: int
+    longer_chars: int
+    key: str | None
 
-    def add(self, margin: float, lead: int, judged: JudgedGroup) -> None:
-        """Add an audit of a pair whose first rollout the judge prefers; `lead` is the auditor's."""
-        stratum = self.strata[sum(margin > bound for bound in MARGINS)]
-        stratum[0] += lead < 1
+
+def count_audits(audits: Sequence[Audit], found: WatchRecord) -> WatchRecord:
+    """Return a record with audits, counted by the margin of the judge."""
+    strata = [[0, 0] for _ in range(len(MARGINS) + 1)]
+    for audit in audits:
+        stratum = strata[bisect_left(MARGINS, audit.margin)]
+        stratum[0] += audit.lead < 1
         stratum[1] += 1
-        better, worse = (shape.answer_chars for shape in judged.shapes)
-        if better != worse:
-            self.longer += (1 - lead) / 2 if better > worse else (lead - 1) / 2
-            self.lengths += 1
-        if lead < 1:
-            self.disagreements.append((margin, judged.key or ""))
+    # By how much more often than the auditor the judge prefers the longer response.
+    longer = [
+        math.copysign((1 - audit.lead) / 2, audit.longer_chars)
+        for audit in audits
+        if audit.longer_chars
+    ]
+    apart = sorted(
+        ((each.margin, each.key or "") for each in audits if each.lead < 1), reverse=True
+    )
+    return replace(
+        found,
+        audits=tuple((bad, count) for bad, count in strata),
+        audit_length=fmean(longer) if longer else None,
+        look_at=tuple(key for _, key in apart[:_NAMED_GROUPS]),
+    )
 
-    def into(self, found: WatchRecord) -> WatchRecord:
-        """Return a record with these audits."""
-        widest = sorted(self.disagreements, reverse=True)
-        return replace(
-            found,
-            audits=tuple((bad, count) for bad, count in self.strata),
-            audit_length=self.longer / self.lengths if self.lengths else None,
-            look_at=tuple(key for _, key in widest[:_NAMED_GROUPS]),
-        )
 
-
-async def ask_auditor(dump: Dump, count: float, auditor: Panel) -> Audits:
+async def ask_auditor(dump: Dump, count: float, auditor: Panel) -> list[Audit]:
     """Ask the auditor about pairs that the first judge decided, at most one in each group."""
-    audits = Audits()
+    audits = []
 
     def iter_pairs() -> Iterator[tuple[float, Group]]:
         for within, group, judged in dump.iter_sample(count, "audit"):
@@ -176,15 +178,16 @@ async def ask_auditor(dump: Dump, count: float, auditor: Panel) -> Audits:
                 and preferred(outcome.result)
             ]
             if decided:
-                (i, j), verdict = decided[int(within * len(decided))]
-                pair = (i, j) if preferred(verdict) > 0 else (j, i)
+                shown, verdict = decided[int(within * len(decided))]
                 margin = abs(verdict.score_1 - verdict.score_2)
-                yield margin, Group(group.key, [group.rollouts[index] for index in pair])
+                # The preferred response first.
+                pair = [group.rollouts[index] for index in shown[:: preferred(verdict)]]
+                yield margin, Group(group.key, pair)
 
     def take(margin: float, judged: JudgedGroup) -> None:
-        for id_, outcome in judged.results:
-            if (lead := _lead(outcome, id_.shown)) is not None:
-                audits.add(margin, lead, judged)
+        better, worse = (shape.answer_chars for shape in judged.shapes)
+        for _, lead in _iter_leads(judged):
+            audits.append(Audit(margin, lead, better - worse, judged.key))
 
     await auditor.compare(iter_pairs(), take)
     return audits
@@ -209,11 +212,9 @@ async def ask_canaries(dump: Dump, count: float, judges: Panel) -> dict[str, Cou
                 yield name, Group(f"{group.key} {name}", [changed, rollout])
 
     def take(name: str, judged: JudgedGroup) -> None:
-        for id_, outcome in judged.results:
-            lead = _lead(outcome, id_.shown)
-            if lead:
-                won[name] += lead > 0
-                decided[name] += 1
+        for _, lead in _iter_leads(judged):
+            won[name] += lead > 0
+            decided[name] += lead != 0
 
     await judges.compare(iter_pairs(), take)
     return {name: (won[name], decided[name]) for name in names if decided[name]}

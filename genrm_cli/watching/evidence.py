@@ -86,54 +86,34 @@ def log_mean(logs: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RateNull:
-    """The null that a rate is at most `rate`, against rates that are larger by each of `shifts`.
+    """The null that a rate is at most `rate`.
 
     Attributes:
         inflation: variance of the counts relative to that of independent ones, at least 1.
     """
 
     rate: float
-    shifts: tuple[float, ...]
     inflation: float = 1.0
 
-    def ratios(self, bad: int, count: int) -> list[float]:
-        """Return the log likelihood ratio of `bad` among `count` for each alternative; zeros if
-        `count` is 0.
+    def ratios(self, shifts: Sequence[float], bad: int, count: int) -> list[float]:
+        """Return the log likelihood ratio of `bad` among `count` for each increase of the rate;
+        zeros if `count` is 0.
         """
         low, high = _RATES
         null = min(high, max(low, self.rate))
-        changed = (min(high, null + shift) for shift in self.shifts)
-        return [
-            (bad * math.log(rate / null) + (count - bad) * math.log((1 - rate) / (1 - null)))
-            / self.inflation
-            for rate in changed
-        ]
+        ratios = []
+        for shift in shifts:
+            rate = min(high, null + shift)
+            ratio = bad * math.log(rate / null) + (count - bad) * math.log((1 - rate) / (1 - null))
+            ratios.append(ratio / self.inflation)
+        return ratios
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A rate over the dumps of a baseline.
-
-    Attributes:
-        bad: the bad ones, of `count`, more than 0.
-        inflation: variance between dumps, relative to that of independent things; at least 1.
-    """
-
-    bad: int
-    count: int
-    inflation: float
-
-    def null(self, shifts: tuple[float, ...], least: float = 0.0) -> RateNull:
-        """Return the null of a rate that has not grown: the upper end of a one-sided 95 % interval,
-        but at least `least`.
-        """
-        rate = (self.bad + 1) / (self.count + 2)
-        error = math.sqrt(self.inflation * rate * (1 - rate) / self.count)
-        return RateNull(max(least, rate + _ONE_SIDED_95 * error), shifts, self.inflation)
-
-
-def rate_of(counts: Sequence[tuple[int, int]], *, is_cautious: bool = False) -> Rate | None:
-    """Return the rate of the (bad, count) of the baseline's dumps; None without an observation.
+def rate_null(
+    counts: Sequence[tuple[int, int]], least: float = 0.0, *, is_cautious: bool = False
+) -> RateNull | None:
+    """Return the null that a rate has not grown, from the (bad, count) of the baseline's dumps:
+    the upper end of a one-sided 95 % interval, but at least `least`; None without an observation.
 
     Args:
         is_cautious: take the upper 80 % limit of the inflation, and not its estimate. A 95 % limit
@@ -150,7 +130,9 @@ def rate_of(counts: Sequence[tuple[int, int]], *, is_cautious: bool = False) -> 
         squares = math.fsum((x - n * rate) ** 2 / (n * rate * (1 - rate)) for x, n in observed)
         freedom = len(observed) - 1
         inflation = max(1.0, squares / (chi_square_20(freedom) if is_cautious else freedom))
-    return Rate(bad, count, inflation)
+    rate = (bad + 1) / (count + 2)
+    error = math.sqrt(inflation * rate * (1 - rate) / count)
+    return RateNull(max(least, rate + _ONE_SIDED_95 * error), inflation)
 
 
 def chi_square_20(freedom: int) -> float:
@@ -162,48 +144,29 @@ def chi_square_20(freedom: int) -> float:
     return float(freedom * (1 - spread - _Z_80 * math.sqrt(spread)) ** 3)
 
 
-@dataclass(frozen=True, slots=True)
-class MeanNull:
-    """The null that the mean of a quantity over dumps has not grown.
+def mean_ratios(baseline: Sequence[float], value: float, least: float) -> list[float]:
+    """Return the log likelihood ratio of a dump against the null that a mean has not grown, for
+    shifts of ¼, ½, 1 and 2 standard deviations.
 
-    Attributes:
-        mean: upper end of a one-sided 95 % interval of the mean.
-        deviation: of one dump.
-        correlation: (1 + r) / (1 - r) for the correlation r of a dump with the next.
-    """
-
-    mean: float
-    deviation: float
-    correlation: float
-
-    def ratios(self, value: float) -> list[float]:
-        """Return the log likelihood ratio of a dump for shifts of ¼, ½, 1 and 2 standard
-        deviations.
-        """
-        z = (value - self.mean) / self.deviation
-        z = min(_FARTHEST, max(-_FARTHEST, z))
-        return [(effect * z - effect * effect / 2) / self.correlation for effect in _EFFECTS]
-
-
-def mean_null(values: Sequence[float], least: float) -> MeanNull:
-    """Return the null of a mean from the values of the baseline's dumps, in order.
-
-    The correlation is one standard error above its estimate, which is corrected for the bias of a
-    short series: what a baseline understates, a sound judge pays for with false looks.
+    The null is the upper end of a one-sided 95 % interval. The correlation of a dump with the next
+    is one standard error above its estimate, which is corrected for the bias of a short series:
+    what a baseline understates, a sound judge pays for with false looks.
 
     Args:
-        values: one for each dump, four or more.
+        baseline: the values of its dumps, four or more, in order.
         least: the smallest standard deviation of a value to assume, more than 0.
 
     Source: M. G. Kendall, Biometrika 41 (1954) 403, for the bias -(1 + 3r)/k.
     """
-    k = len(values)
-    mean = math.fsum(values) / k
-    squares = math.fsum((value - mean) ** 2 for value in values)
+    k = len(baseline)
+    mean = math.fsum(baseline) / k
+    squares = math.fsum((each - mean) ** 2 for each in baseline)
     s = max(math.sqrt(squares / (k - 1)) * math.sqrt((k - 1) / (k - 3)), least)
-    lagged = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values))
+    lagged = math.fsum((a - mean) * (b - mean) for a, b in pairwise(baseline))
     r = lagged / squares if squares else 0.0
     r += (1 + 3 * max(0.0, r)) / k + 1 / math.sqrt(k)
     r = min(_MOST_CORRELATED, max(0.0, r))
     f = (1 + r) / (1 - r)
-    return MeanNull(mean + _ONE_SIDED_95 * s * math.sqrt(f / k), s, f)
+    z = (value - mean) / s - _ONE_SIDED_95 * math.sqrt(f / k)
+    z = min(_FARTHEST, max(-_FARTHEST, z))
+    return [(effect * z - effect * effect / 2) / f for effect in _EFFECTS]

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 
-from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.json_form import parse_json, to_json
 from genrm_cli.scored.run_record import PanelRecord, RunTotals
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.store import Store
 from genrm_cli.watching.sentinels import VERDICTS
-from genrm_cli.watching.signals import COUNTS, MEANS, SIGNALS
-from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
+from genrm_cli.watching.signals import SIGNALS
+from genrm_cli.watching.timeline import DumpFigures, DumpState, Timeline
+from genrm_cli.watching.track import State
 from genrm_cli.watching.watched_records import MARGINS, WatchedRecord, WatchRecord
 
 METRICS_SUFFIX = ".metrics.json"
@@ -32,37 +32,17 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The records and acknowledgements of earlier runs in a folder, and as sentences the files that
-    cannot be read or do not fit.
+    """The records and acknowledgements of earlier runs in a folder.
+
+    Attributes:
+        problems: the files that cannot be read or do not fit, as sentences.
+        notes: the records that are left out or whose time is doubtful, likewise.
     """
 
     records: tuple[WatchedRecord, ...] = ()
     acknowledged: tuple[Acknowledgement, ...] = ()
     problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedHistory:
-    """A history, folded.
-
-    Attributes:
-        timelines: by judge; that of a judge without a dump is empty.
-        judged: each dump with the state after it, in order.
-    """
-
-    timelines: defaultdict[str, Timeline]
-    judged: list[tuple[WatchedRecord, DumpState]]
-
-    @property
-    def latest(self) -> dict[str, tuple[WatchedRecord, DumpState]]:
-        """The last dump of each judge."""
-        return {judge_identity(record.judge): (record, state) for record, state in self.judged}
-
-    @property
-    def state(self) -> State:
-        """The worst state of a judge after its last dump; of one dump or more."""
-        states = (judgement.state for _, judgement in self.latest.values())
-        return max(states, key=lambda state: state.severity)
+    notes: tuple[str, ...] = ()
 
 
 def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) -> History:
@@ -75,6 +55,9 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
     records = []
     acknowledged = []
     unreadable: dict[str, str] = {}
+    partial = []
+    future = []
+    now = datetime.now(UTC)
     places = [store.at(f"{folder.rstrip('/')}/") for folder in folders]
     for found in chain.from_iterable(
         place.iter_named() if flat else place.iter_found() for place in places
@@ -83,27 +66,45 @@ def read_history(folders: Sequence[str], store: Store, *, flat: bool = False) ->
         if not uri.endswith((METRICS_SUFFIX, ACKNOWLEDGED_SUFFIX)):
             continue
         content = store.at(uri).read()
+        if content is None:
+            continue
         try:
-            if content is None:
-                continue
-            if uri.endswith(METRICS_SUFFIX):
-                records.append(_parse_record(content))
+            if uri.endswith(ACKNOWLEDGED_SUFFIX):
+                step: Acknowledgement | WatchedRecord = _parse_acknowledgement(content)
             else:
-                acknowledged.append(_parse_acknowledgement(content))
+                step = _parse_record(content)
+            if _moment(step.time) > now:
+                future.append(uri)
         except ValueError as error:
             unreadable[uri] = str(error).rstrip(".")
-    problems: tuple[str, ...] = ()
-    if unreadable:
-        (uri, why), *others = unreadable.items()
-        more = f" and {len(others)} more" * bool(others)
-        problems = (f"{uri}{more} cannot be read as part of the history: {why}",)
-    return History(tuple(records), tuple(acknowledged), problems)
+            continue
+        if isinstance(step, Acknowledgement):
+            acknowledged.append(step)
+        elif step.partial:
+            partial.append(uri)
+        else:
+            records.append(step)
+    reasons = f" cannot be read as part of the history: {next(iter(unreadable.values()), '')}"
+    return History(
+        records=tuple(records),
+        acknowledged=tuple(acknowledged),
+        problems=_said(list(unreadable), reasons),
+        notes=(
+            *_said(partial, ": partial results, left out of the history"),
+            *_said(future, ": dated in the future, which decides its place in the history"),
+        ),
+    )
+
+
+def _said(uris: Sequence[str], what: str) -> tuple[str, ...]:
+    """Return one sentence about files, which names the first; none without files."""
+    more = f" and {len(uris) - 1} more" if len(uris) > 1 else ""
+    return tuple(f"{uri}{more}{what}" for uri in uris[:1])
 
 
 def _parse_acknowledgement(content: bytes) -> Acknowledgement:
     """Return an acknowledgement; ValueError unless a timeline can take it."""
     given = parse_json(Acknowledgement, content)
-    moment_of(given.time)
     if given.signal not in SIGNALS:
         raise ValueError(
             f"signal: found {given.signal!r:.60}; expected a signal of `genrm guide watch`"
@@ -114,24 +115,22 @@ def _parse_acknowledgement(content: bytes) -> Acknowledgement:
 def _parse_record(content: bytes) -> WatchedRecord:
     """Return a record; ValueError unless a timeline can take it."""
     record = parse_json(WatchedRecord, content)
-    moment_of(record.time)
     watch = record.watch or WatchRecord()
     for name, judges in (("sentinels", len(record.judge.judges)), ("auditor_sentinels", 1)):
         verdicts = getattr(watch, name)
+        expected = judges * watch.sentinel_count
         if verdicts is None:
             continue
-        odd = set(verdicts) - VERDICTS
-        if odd:
+        if odd := set(verdicts) - VERDICTS:
             raise ValueError(f"watch: {name}: found {min(odd)!r}; expected + - = or ?")
-        expected = judges * watch.sentinel_count
         if len(verdicts) != expected:
             raise ValueError(f"watch: {name}: found {len(verdicts)} verdicts; expected {expected}")
-    if len(watch.audits) not in (0, len(MARGINS) + 1):
-        found = len(watch.audits)
-        raise ValueError(f"watch: audits: found {found} strata; expected {len(MARGINS) + 1}")
+    strata = len(watch.audits)
+    if strata not in (0, len(MARGINS) + 1):
+        raise ValueError(f"watch: audits: found {strata} strata; expected {len(MARGINS) + 1}")
     pairs = [("watch: audits", pair) for pair in watch.audits]
     pairs += [(f"watch: canaries: {name}", pair) for name, pair in watch.canaries.items()]
-    totals = {name: read(record) for name, read in COUNTS.items()}
+    totals = {"failures": record.failed_requests, "ties": record.ties, "first": record.first_wins}
     pairs += [(name, (count.count, count.of)) for name, count in totals.items()]
     for place, pair in pairs:
         if len(pair) != 2 or not 0 <= pair[0] <= pair[1]:
@@ -165,41 +164,49 @@ def judge_identity(judge: PanelRecord) -> str:
     )
 
 
-def observe(dump: str, totals: RunTotals, watch: WatchRecord | None) -> DumpFigures:
-    """Return the figures of one dump."""
-    watch = watch or WatchRecord()
-    counts = {name: read(totals) for name, read in COUNTS.items()}
-    counts |= {f"canary_{name}": GroupedCount(*each) for name, each in watch.canaries.items()}
-    means = {name: read(totals) for name, read in MEANS.items()}
-    means["audit_length"] = watch.audit_length
-    return DumpFigures(
-        dump=dump,
-        counts=counts,
-        means={name: value for name, value in means.items() if value is not None},
-        watch=watch,
-    )
+class Timelines:
+    """The timelines of a history's judges; runs and acknowledgements of other judges do not change
+    that of one.
 
-
-def fold_history(history: History) -> FoldedHistory:
-    """Fold a history into the state after each dump.
-
-    Each judge has its own timeline; runs and acknowledgements of other judges do not change it.
+    Attributes:
+        states: the state after each dump of the history, in order.
     """
-    timelines: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.problems))
-    judged = []
-    steps: list[WatchedRecord | Acknowledgement] = [*history.acknowledged]
-    steps += [record for record in history.records if not record.partial]
-    # By their own times: a listing has no order, and files are copied.
-    for each in sorted(steps, key=lambda step: moment_of(step.time)):
-        if isinstance(each, Acknowledgement):
-            timelines[each.judge].acknowledge(each.signal)
-            continue
-        timeline = timelines[judge_identity(each.judge)]
-        judged.append((each, timeline.add(observe(each.output, each, each.watch))))
-    return FoldedHistory(timelines, judged)
+
+    def __init__(self, history: History) -> None:
+        self._by_judge: defaultdict[str, Timeline] = defaultdict(lambda: Timeline(history.problems))
+        self.states: list[DumpState] = []
+        # By their own times: a listing has no order, and files are copied.
+        steps: list[WatchedRecord | Acknowledgement] = [*history.acknowledged, *history.records]
+        for step in sorted(steps, key=lambda step: _moment(step.time)):
+            if isinstance(step, Acknowledgement):
+                self._by_judge[step.judge].acknowledge(step.signal)
+            else:
+                self.states.append(self.add(step.output, step, step.watch or WatchRecord()))
+
+    def add(self, dump: str, totals: RunTotals, watch: WatchRecord) -> DumpState:
+        """Add the next dump of its judge, and return the state after it."""
+        judge = judge_identity(totals.judge)
+        figures = DumpFigures(
+            judge=judge,
+            dump=dump,
+            counts={name: signal.count(totals, watch) for name, signal in SIGNALS.items()},
+            means={name: signal.mean(totals, watch) for name, signal in SIGNALS.items()},
+            watch=watch,
+        )
+        return self._by_judge[judge].add(figures)
+
+    @property
+    def latest(self) -> dict[str, DumpState]:
+        """The state after the last dump of the history, by judge."""
+        return {state.judge: state for state in self.states}
+
+    @property
+    def worst(self) -> State:
+        """The worst state of a judge after its last dump; of one dump or more."""
+        return max((each.state for each in self.latest.values()), key=lambda state: state.severity)
 
 
-def moment_of(time: str) -> datetime:
+def _moment(time: str) -> datetime:
     """Return a time of a record; without an offset, it is UTC.
 
     Raises:

@@ -36,12 +36,15 @@ class Sentinels:
             agree, or while the baseline is taken.
         departed: departures of each run of the baseline from what the others agree on, and all
             verdicts on stable sentinels.
+        newest: the run of the newest dump; None if it has no new one, as dumps of one run share
+            theirs.
         is_learning: whether the newest run is part of the baseline.
     """
 
     runs: list[str] = field(default_factory=list)
     usual: tuple[str | None, ...] = ()
     departed: list[Count] = field(default_factory=list)
+    newest: str | None = None
     is_learning: bool = False
     _identity: tuple[str | None, int] | None = None
     _asked: str | None = None
@@ -51,40 +54,37 @@ class Sentinels:
         """Whether there is a baseline."""
         return len(self.runs) >= BASELINE_RUNS
 
-    def add(self, watch: WatchRecord, run: str | None) -> str | None:
-        """Add the verdicts of a run, and return them; None if they are not new, as dumps of one run
-        share them.
-        """
+    def add(self, watch: WatchRecord, run: str | None) -> None:
+        """Add the verdicts of the next dump."""
+        self.newest = None
         if run is None or watch.asked == self._asked:
-            return None
+            return
         identity = (watch.sentinel_set, len(run))
         if identity != self._identity:
             self.runs = []
             self.usual = ()
             self.departed = []
             self._identity = identity
+        self.newest = run
         self._asked = watch.asked
         self.is_learning = not self.is_armed and run.count(MISSING) <= _MOST_MISSING * len(run)
-        if self.is_learning:
-            self.runs.append(run)
-            self._learn()
-        return run
-
-    def _learn(self) -> None:
+        if not self.is_learning:
+            return
+        self.runs.append(run)
         self.usual = _usual_of(self.runs) if self.is_armed else ()
-        self.departed = []
-        for place, run in enumerate(self.runs):
-            others = self.runs[:place] + self.runs[place + 1 :]
-            if others:
-                self.departed.append(_departures(_usual_of(others), run))
+        if len(self.runs) > 1:
+            self.departed = [
+                _departures(_usual_of(self.runs[:place] + self.runs[place + 1 :]), each)
+                for place, each in enumerate(self.runs)
+            ]
 
-    def departures(self, run: str) -> Count:
+    def departures(self) -> Count:
         """Return how many verdicts of the newest run on stable sentinels are others than usual, and
         how many there are.
         """
-        if self.is_learning:
-            return self.departed[-1] if self.departed else (0, 0)
-        return _departures(self.usual, run) if self.usual else (0, 0)
+        if self.newest is not None and self.is_learning and self.departed:
+            return self.departed[-1]
+        return _departures(self.usual, self.newest) if self.newest and self.usual else (0, 0)
 
 
 def errors_in(run: str) -> Count:
@@ -105,11 +105,12 @@ def _departures(usual: Sequence[str | None], run: str) -> Count:
 
 
 def _usual_of(runs: Sequence[str]) -> tuple[str | None, ...]:
-    """Return the verdict on each sentinel that enough of these runs agree on."""
-    return tuple(_agreed(verdicts) for verdicts in zip(*runs, strict=True))
-
-
-def _agreed(verdicts: Sequence[str]) -> str | None:
-    """Return the most frequent verdict; None if too few verdicts agree or are missing."""
-    verdict, count = Counter(verdicts).most_common(1)[0]
-    return verdict if verdict != MISSING and count >= _AGREEING * len(verdicts) else None
+    """Return the verdict on each sentinel that enough of these runs agree on; None if too few
+    agree, or miss it.
+    """
+    usual: list[str | None] = []
+    for verdicts in zip(*runs, strict=True):
+        verdict, count = Counter(verdicts).most_common(1)[0]
+        is_stable = verdict != MISSING and count >= _AGREEING * len(runs)
+        usual.append(verdict if is_stable else None)
+    return tuple(usual)

@@ -5,7 +5,7 @@ show.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from genrm_cli.jobs.stores import OutcomeStore
 from genrm_cli.judging.lookup import profile_of
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
+from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.settings import Settings
@@ -32,10 +33,23 @@ from genrm_cli.watching.asking import (
     ask_auditor,
     ask_canaries,
     ask_sentinels,
+    count_audits,
     read_sentinels,
 )
-from genrm_cli.watching.history import History, fold_history, judge_identity, observe, read_history
+from genrm_cli.watching.history import History, Timelines, read_history
 from genrm_cli.watching.watched_records import WatchRecord
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent(Event):
+    """A record of the history is left out, or has a doubtful time."""
+
+    severity = Severity.WARNING
+    detail: str
+
+    def text(self) -> str:
+        """Say which one, and why."""
+        return self.detail
 
 
 class Watcher:
@@ -46,6 +60,7 @@ class Watcher:
         self._auditor = auditor_of(settings)
         self._sentinels: list[Group] = []
         self._asked: WatchRecord | None = None
+        self._noted: set[str] = set()
         self._asking = asyncio.Lock()  # inputs of a run are scored side by side
 
     def check(self, run: RunContext) -> None:
@@ -78,15 +93,17 @@ class Watcher:
         """
         totals = run_totals(run.settings, run.metrics, index.plan, judges.specs, 0.0)
         history = await run.in_thread(lambda: _read_history(self.table.history, output, run))
+        for note in set(history.notes) - self._noted:  # once, and not for each input
+            self._noted.add(note)
+            run.on_event(HistoryEvent(note))
         found = WatchRecord()
         if run.exchange is None and not asks_nothing(run.settings):
             try:
                 found = await self._ask(Dump(output, index, outcomes), judges, run)
             except JudgeError as error:
                 return WatchRecord(reasons=(str(error),))
-        timeline = fold_history(history).timelines[judge_identity(totals.judge)]
-        judgement = timeline.add(observe(output, totals, found))
-        return replace(found, state=judgement.state, reasons=judgement.reasons)
+        state = Timelines(history).add(output, totals, found)
+        return replace(found, state=state.state, reasons=state.reasons)
 
     async def _ask(self, dump: Dump, judges: OpenJudges, run: RunContext) -> WatchRecord:
         index = dump.index
@@ -98,7 +115,7 @@ class Watcher:
             found = self._asked or WatchRecord()
             if auditor is not None:
                 count = self.table.audit_share * index.metrics.comparisons_planned
-                found = (await ask_auditor(dump, count, auditor)).into(found)
+                found = count_audits(await ask_auditor(dump, count, auditor), found)
             if self.table.canaries:
                 count = self.table.canaries * index.metrics.rollouts
                 found = replace(found, canaries=await ask_canaries(dump, count, panel))

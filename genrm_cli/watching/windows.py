@@ -16,16 +16,9 @@ from genrm_cli.scored.describe_run import run_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.storage.encoding.records import render_document
-from genrm_cli.watching.history import (
-    METRICS_SUFFIX,
-    History,
-    fold_history,
-    judge_identity,
-    observe,
-    read_history,
-)
+from genrm_cli.watching.history import METRICS_SUFFIX, History, Timelines, read_history
 from genrm_cli.watching.watched_records import WatchRecord
-from genrm_cli.watching.watcher import Watcher
+from genrm_cli.watching.watcher import HistoryEvent, Watcher
 
 _ASKED_EVERY_S = 1_800.0  # windows follow each other within minutes, and each asking costs calls
 
@@ -68,7 +61,9 @@ class WatchedWindows:
         if folder is not None:
             run.store.at(folder).make_folder()
             history = read_history([folder], run.store)
-        self._timelines = fold_history(history).timelines
+        for note in history.notes:
+            run.on_event(HistoryEvent(note))
+        self._timelines = Timelines(history)
         self._next_s = 0.0
         # Windows may end faster than sentinels are answered: they are watched in their order.
         self._lock = asyncio.Lock()
@@ -99,8 +94,7 @@ class WatchedWindows:
             async with self._watcher.open_panels(plan, judges, self._run) as panels:
                 found = panels[0].with_cost(await self._watcher.ask_sentinels(*panels))
             self._next_s = time.monotonic() + _ASKED_EVERY_S
-        timeline = self._timelines[judge_identity(totals.judge)]
-        state = timeline.add(observe(name, totals, found))
+        state = self._timelines.add(name, totals, found)
         self.latest = to_json(state)
         found = replace(found, state=state.state, reasons=state.reasons)
         self._run.on_event(WatchEvent(name, found.state, found.reasons))

@@ -24,8 +24,9 @@ from bench.simulation.judge_files import read_judges
 
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.verdicts import preferred
-from genrm_cli.watching.signals import LEARNED_DUMPS, MEANS
-from genrm_cli.watching.timeline import DumpFigures, DumpState, State, Timeline
+from genrm_cli.watching.signals import LEARNED_DUMPS
+from genrm_cli.watching.timeline import DumpFigures, DumpState, Timeline
+from genrm_cli.watching.track import State
 from genrm_cli.watching.watched_records import WatchRecord
 
 DUMPS = 100
@@ -201,6 +202,16 @@ def in_turns(drawn: np.random.Generator, dumps: int) -> np.ndarray:
 
 
 MEAN_DUMPS = 220
+MEANS = (
+    "reliability",
+    "spread",
+    "position",
+    "ties",
+    "length_effect",
+    "verdict_texts",
+    "addressing",
+    "audit_length",
+)
 SERIES: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
     "normal": lambda drawn: drawn.normal(size=MEAN_DUMPS),
     "t with 3 degrees of freedom": lambda drawn: drawn.standard_t(3, MEAN_DUMPS),
@@ -223,7 +234,7 @@ def mean_dumps(
 ) -> Iterator[DumpFigures]:
     """Yield the dumps of a run in which all means are such series, in one unit; one is changed."""
     drawn = np.random.default_rng(seed)
-    series = {signal: SERIES[name](drawn) for signal in (*MEANS, "audit_length")}
+    series = {signal: SERIES[name](drawn) for signal in MEANS}
     for dump in range(MEAN_DUMPS):
         means = {signal: float(values[dump]) for signal, values in series.items()}
         means["length_effect"] += 0.0 if change is None else change(dump)
@@ -247,7 +258,7 @@ def length_delay(seed: int, change: Callable[[int], float]) -> float:
 
 def iter_means(given: argparse.Namespace) -> Iterator[str]:
     """Yield the looks by the kind of series, then the delays of a change of one figure."""
-    yield f"{len(MEANS) + 1} means, {given.runs} runs of {MEAN_DUMPS - LEARNED_DUMPS} dumps: looks"
+    yield f"{len(MEANS)} means, {given.runs} runs of {MEAN_DUMPS - LEARNED_DUMPS} dumps: looks"
     for name in SERIES:
         yield row(name, f"{mean_alarms(name, given.runs).per(State.LOOK, 100):.2f}")
     for name, change in {

@@ -19,7 +19,8 @@ from bench.watching import (
     train,
 )
 
-from genrm_cli.watching.timeline import DUMPS_PER_LOOK, DUMPS_PER_STOP, State, Timeline
+from genrm_cli.watching.timeline import Timeline
+from genrm_cli.watching.track import DUMPS_PER_LOOK, DUMPS_PER_STOP, State
 
 pytestmark = pytest.mark.slow
 RUNS = 20

@@ -9,7 +9,7 @@ from genrm_process import Call, Genrm
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.storage.store import Store
-from genrm_cli.watching.history import fold_history, read_history
+from genrm_cli.watching.history import Timelines, read_history
 from genrm_cli.watching.sentinels import BASELINE_RUNS
 
 WORDS = "one two three four five six seven eight nine ten"
@@ -188,7 +188,7 @@ def test_a_record_that_does_not_fit_is_left_out_and_named(
         assert f"odd.metrics.json cannot be read as part of the history: watch: {why}" in str(
             history.problems
         )
-        assert fold_history(history).state == "blind"
+        assert Timelines(history).worst == "blind"
     odd.unlink()
     word = {"judge": "gone", "signal": "gone", "reason": "", "time": good["time"]}
     (genrm.folder / "gone.acknowledged.json").write_text(json.dumps(word))

@@ -17,8 +17,9 @@ from genrm_cli.errors import InputError, UsageError, WatchError
 
 if TYPE_CHECKING:
     from genrm_cli.report.watch_page import WatchedJudge
-    from genrm_cli.watching.history import FoldedHistory, History
-    from genrm_cli.watching.timeline import DumpState, SignalState
+    from genrm_cli.watching.history import History, Timelines
+    from genrm_cli.watching.timeline import DumpState
+    from genrm_cli.watching.track import SignalState
 
 # The signal in each column, and whether it is a share.
 _COLUMNS = {
@@ -71,13 +72,11 @@ def watch(
 
     Example: genrm watch scored --acknowledge sentinel_flips --reason "new judge since Monday"
     """
-    from datetime import UTC, datetime
-
     from genrm_cli.report.watch_page import write_page
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.store import Store
+    from genrm_cli.watching.history import Timelines, read_history
     from genrm_cli.watching.history import acknowledge as write_acknowledgement
-    from genrm_cli.watching.history import fold_history, judge_identity, moment_of, read_history
     from genrm_cli.watching.signals import SIGNALS
 
     settings = invocation.settings
@@ -95,47 +94,39 @@ def watch(
         uri = write_acknowledgement(prefixes[0], judge, acknowledge, reason, store)
         say(f"acknowledged  {uri}")
         history = read_history(prefixes, store)
-    now = datetime.now(UTC)
-    for record in history.records:
-        if record.partial:
-            say_warning(f"{record.output} is partial, and left out")
-        elif moment_of(record.time) > now:
-            say_warning(f"{record.output} is dated in the future: {record.time}")
-    folded = fold_history(history)
-    if not folded.judged:
+    for note in history.notes:
+        say_warning(note)
+    timelines = Timelines(history)
+    if not timelines.states:
         why = "".join(f" {text}." for text in history.problems)
         raise InputError(
             f"{', '.join(prefixes)}: no metrics files (*.metrics.json) of complete runs; `genrm "
             f"score` writes them.{why}"
         )
     if page is not None:
-        judges = _watched_judges(folded)
-        shown = [(judgement.dump, judgement) for _, judgement in folded.judged]
+        judges = _watched_judges(timelines)
+        shown = [(state.dump, state) for state in timelines.states]
         overwrite = settings.output.force
-        write_page(page, folded.state.value, judges, shown, store, overwrite=overwrite)
+        write_page(page, timelines.worst.value, judges, shown, store, overwrite=overwrite)
         say(f"page  {page}")
     if settings.output.json_output:
-        dumps = [
-            {"judge": judge_identity(record.judge), **to_json(judgement)}
-            for record, judgement in folded.judged
-        ]
-        print_json({"format": 1, "state": folded.state, "dumps": dumps})
+        dumps = [to_json(state) for state in timelines.states]
+        print_json({"format": 1, "state": timelines.worst, "dumps": dumps})
     else:
-        _print(folded)
-    return WatchError.exit_code if folded.state in settings.output.refused_states else 0
+        _print(timelines)
+    return WatchError.exit_code if timelines.worst in settings.output.refused_states else 0
 
 
-def _watched_judges(folded: "FoldedHistory") -> "list[WatchedJudge]":
+def _watched_judges(timelines: "Timelines") -> "list[WatchedJudge]":
     """Return the judges as the page shows them."""
     from genrm_cli.report.watch_page import WatchedJudge
-    from genrm_cli.watching.history import judge_identity
     from genrm_cli.watching.signals import SIGNALS
 
     by_judge: dict[str, list[DumpState]] = {}
-    for record, judgement in folded.judged:
-        by_judge.setdefault(judge_identity(record.judge), []).append(judgement)
+    for state in timelines.states:
+        by_judge.setdefault(state.judge, []).append(state)
     judges = []
-    for name, (record, last) in folded.latest.items():
+    for name, last in timelines.latest.items():
         charts = {}
         for signal in SIGNALS:
             found = [(each.dump, each.signals[signal]) for each in by_judge[name]]
@@ -144,8 +135,7 @@ def _watched_judges(folded: "FoldedHistory") -> "list[WatchedJudge]":
             values = [(dump, each.value) for dump, each in found]
             if any(value is not None for _, value in values):
                 charts[f"{signal.replace('_', ' ')}{limit}"] = values
-        look_at = () if record.watch is None else record.watch.look_at
-        judges.append(WatchedJudge(name, last.dump, last, look_at, charts))
+        judges.append(WatchedJudge(name, last.dump, last, last.look_at, charts))
     return judges
 
 
@@ -161,32 +151,26 @@ def _judge_of(history: "History", named: str | None) -> str:
     return named
 
 
-def _print(folded: "FoldedHistory") -> None:
-    from genrm_cli.watching.history import judge_identity
-
-    several = len(folded.latest) > 1
+def _print(timelines: "Timelines") -> None:
+    several = len(timelines.latest) > 1
     table = Table([*names("dump", *["judge"] * several, "state"), *numbers(*_COLUMNS)])
-    for record, judgement in folded.judged:
-        values = [
-            (judgement.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()
-        ]
+    for state in timelines.states:
+        values = [(state.signals[signal].value, is_share) for signal, is_share in _COLUMNS.values()]
         cells = (
             percent_text(value) if is_share else number_text(value, ".2f")
             for value, is_share in values
         )
-        judge = [judge_identity(record.judge)] * several
-        table.add(_short(judgement.dump), *judge, judgement.state.value, *cells)
+        table.add(_short(state.dump), *[state.judge] * several, state.state.value, *cells)
     print_parts(table)
-    for judge_name, (record, judgement) in folded.latest.items():
-        dumps = sum(judge_identity(each.judge) == judge_name for each, _ in folded.judged)
-        if dumps > 1:
-            print_text(f"\n{judge_name}: figures of {_short(judgement.dump)}, with 95 % intervals")
-            print_parts(_figures(judgement.signals))
-        print_text(f"\nstate: {judgement.state.value}")
-        for text in judgement.reasons:
+    for judge, state in timelines.latest.items():
+        if sum(each.judge == judge for each in timelines.states) > 1:
+            print_text(f"\n{judge}: figures of {_short(state.dump)}, with 95 % intervals")
+            print_parts(_figures(state.signals))
+        print_text(f"\nstate: {state.state.value}")
+        for text in state.reasons:
             print_text(f"- {text}")
-        if record.watch is not None and record.watch.look_at:
-            groups = ", ".join(record.watch.look_at)
+        if state.look_at:
+            groups = ", ".join(state.look_at)
             print_text(f"groups on which the auditor disagrees most: {groups}")
 
 
