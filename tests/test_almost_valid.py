@@ -42,9 +42,10 @@ from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, read_metrics_beside
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.codec import pack
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.leases import Leases
+from genrm_cli.storage.leases import take_lease
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
@@ -168,7 +169,7 @@ def replies(raw, folder):
     path = folder / "replies.jsonl"
     good = json.dumps(LINE).encode()
     path.write_bytes(good + b"\n" + raw + b"\n" + good + b"\n")
-    with Replies() as read, open_source(str(path), STORE, 1_000_000) as source:
+    with Replies() as read, open_source(str(path), STORE, InputSettings()) as source:
         read.add(source)
         assert sum(1 for _ in read.replies_to(bytes.fromhex(KEY))) >= 2
         read.refused()
@@ -252,7 +253,7 @@ def batch_state(raw, folder):
 def lease(raw, folder):
     """Find a lease that another run left."""
     (folder / "l.lease-1").write_bytes(raw)
-    str(Leases(STORE, 300.0).take(str(folder / "l.scored.jsonl")))
+    str(take_lease(str(folder / "l.scored.jsonl"), STORE, 300.0))
     for path in folder.glob("l.lease*"):
         path.unlink()
 
@@ -336,7 +337,7 @@ def test_a_count_that_is_no_number_is_unknown(tmp_path):
     line["response"]["body"]["usage"]["completion_tokens"] = float("nan")
     path = tmp_path / "replies.jsonl"
     path.write_text(json.dumps(line) + "\n")
-    with Replies() as read, open_source(str(path), STORE, 1_000_000) as source:
+    with Replies() as read, open_source(str(path), STORE, InputSettings()) as source:
         read.add(source)
         (reply,) = read.replies_to(bytes.fromhex(KEY))
     assert (reply.text, reply.prompt_tokens, reply.completion_tokens) == ("ok", 9, None)

@@ -80,14 +80,7 @@ class RunContext:
 
     def open_source(self, uri: str) -> Source:
         """Open an input within the limits of the settings; `stop` ends its reading."""
-        limits = self.settings.input
-        return open_source(
-            uri,
-            self.store,
-            limits.max_line_bytes,
-            self.stop.is_set,
-            max_unpacked=limits.max_unpacked,
-        )
+        return open_source(uri, self.store, self.settings.input, self.stop.is_set)
 
     def judge_specs(self) -> list[JudgeSpec]:
         """Return the judges to open."""

@@ -62,13 +62,7 @@ class ScoredInput:
         if is_stream(self.uri):
             return None
         beside = sibling(self.uri, suffix)
-        return open_scored(beside, store, settings) if store.at(beside).exists() else None
-
-
-def open_scored(uri: str, store: Store, settings: Settings) -> Source:
-    """Open a file of a run within the limits of the settings."""
-    limits = settings.input
-    return open_source(uri, store, limits.max_line_bytes, max_unpacked=limits.max_unpacked)
+        return open_source(beside, store, settings.input) if store.at(beside).exists() else None
 
 
 def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list[ScoredInput]:

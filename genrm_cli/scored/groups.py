@@ -17,12 +17,7 @@ import numpy as np
 from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
-from genrm_cli.scored.files import (
-    REMEDY,
-    ScoredInput,
-    open_scored,
-    read_metrics_beside,
-)
+from genrm_cli.scored.files import REMEDY, ScoredInput, read_metrics_beside
 from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
@@ -31,7 +26,7 @@ from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import InputIdentity
 from genrm_cli.storage.encoding.records import Line
-from genrm_cli.storage.source import Source
+from genrm_cli.storage.source import Source, open_source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Verdict
@@ -165,7 +160,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         """Read the scored lines; return the problem of the first one that cannot be read."""
         first = ""
         for uri in self._scored.files:
-            with open_scored(uri, store, self._settings) as source:
+            with open_source(uri, store, self._settings.input) as source:
                 digest = hashlib.sha256()
                 lines = self.lines
                 rollouts = len(self._groups)

@@ -54,7 +54,7 @@ class ReferenceAnswers:
         uri = settings.serve.reference
         if uri is None:
             return
-        with open_source(uri, Store(settings.storage), settings.input.max_line_bytes) as source:
+        with open_source(uri, Store(settings.storage), settings.input) as source:
             for line in source.iter_lines():
                 try:
                     self._add(parse_line(line, settings.input)[2])

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import parse_scenario
-from genrm_cli.scored.files import ScoredInput, open_scored
+from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.lines import ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, own_status, read_statuses
@@ -20,8 +20,9 @@ from genrm_cli.sessions.rules.transcript import Effect, Finding
 from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
-from genrm_cli.storage.leases import Leases, OtherLease
+from genrm_cli.storage.leases import OtherLease, take_lease
 from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
+from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 
 IMMINENT = 5
@@ -239,7 +240,7 @@ def render_review(review: Review, scored_uri: str) -> str:
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:
     """Yield the scored rollouts of a file, except those without a group."""
-    with open_scored(scored_uri, Store(settings.storage), settings) as source:
+    with open_source(scored_uri, Store(settings.storage), settings.input) as source:
         for line, found, problem in iter_scored(source, settings.input):
             if problem is not None:
                 raise InputError(f"{scored_uri}: {source.unit} {line.number}: {problem}")
@@ -261,7 +262,7 @@ def _append(scored_uri: str, settings: Settings, lines: bytes) -> None:
     uri = sibling(scored_uri, SUFFIX)
     store = Store(settings.storage)
     require_rl_prefix(uri, settings.storage.any_prefix)
-    lease = Leases(store, settings.storage.lease_expiry).take(uri)
+    lease = take_lease(uri, store, settings.storage.lease_expiry)
     if isinstance(lease, OtherLease):
         raise StorageError(f"{uri}: {lease}; try again in a moment.")
     try:

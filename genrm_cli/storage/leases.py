@@ -7,7 +7,6 @@ longer exists, by creating N + 1: if several runs try, one succeeds. This relies
 creation, which S3 and most compatible stores support, and on ages by the clock of the store. Where
 a store ignores the condition, the first owner finds another content when it renews or writes."""
 
-import json
 import os
 import socket
 import uuid
@@ -15,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from math import isfinite
 from operator import itemgetter
 from pathlib import Path
+
+import msgspec
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.contract import Found
@@ -48,6 +48,17 @@ class OtherLease:
     def __str__(self) -> str:
         expiry = f"its lease expires {self.expiry_s:g} s after the last renewal"
         return f"{self.owner} has been working on it since {self.since}; {expiry}"
+
+
+class _LeaseContent(msgspec.Struct, frozen=True):
+    """What a lease says of its owner; `id` tells two leases of one process apart."""
+
+    id: str
+    host: str
+    pid: int
+    started: str | None
+    since: str
+    expiry_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,84 +101,68 @@ class Lease:
             self.store.at(self.uri).remove()
 
 
-class Leases:
-    """Take leases on behalf of one run."""
-
-    def __init__(self, store: Store, expiry_s: float) -> None:
-        self.expiry_s = expiry_s
-        self._store = store
-
-    def take(self, output_uri: str) -> Lease | OtherLease:
-        """Take the lease on an output, or return the lease that another run holds."""
-        stem = stem_of(output_uri)
-        for _ in range(_TRIES):
-            numbered = _numbered(stem, self._store)
-            if numbered and (held := self._held(numbered[-1][1])) is not None:
+def take_lease(output_uri: str, store: Store, expiry_s: float) -> Lease | OtherLease:
+    """Take the lease on an output, or return the lease that another run holds."""
+    stem = stem_of(output_uri)
+    content = _LeaseContent(
+        id=uuid.uuid4().hex,
+        host=_host(),
+        pid=os.getpid(),
+        started=_started(os.getpid()),
+        since=datetime.now(UTC).isoformat(timespec="seconds"),
+        expiry_s=expiry_s,
+    )
+    for _ in range(_TRIES):
+        numbered = _numbered(stem, store)
+        number = 1
+        if numbered:
+            latest, found = numbered[-1]
+            held = _held(found, store, expiry_s)
+            if held is not None:
                 return held
-            number = numbered[-1][0] + 1 if numbered else 1
-            lease = Lease(stem, number, self._content(), self._store)
-            if self._store.at(lease.uri).create(lease.content) and self._settle(lease, numbered):
-                return lease
-        return OtherLease("another run", "a moment ago", self.expiry_s)
+            number = latest + 1
+        lease = Lease(stem, number, msgspec.json.encode(content), store)
+        if store.at(lease.uri).create(lease.content) and _settle(lease, numbered):
+            return lease
+    return OtherLease("another run", "a moment ago", expiry_s)
 
-    def _held(self, found: Found) -> OtherLease | None:
-        """Return a stored lease; None if it has expired or its owner is gone."""
-        content = self._store.at(found.identity.uri).read()
-        if content is None:
+
+def _held(found: Found, store: Store, expiry_s: float) -> OtherLease | None:
+    """Return a stored lease; None if it has expired or its owner is gone."""
+    content = store.at(found.identity.uri).read()
+    if content is None:
+        return None
+    held = OtherLease("an unknown process", "an unknown time", expiry_s)
+    with suppress(ValueError, RecursionError):  # not a lease: it expires like ours
+        lease = msgspec.json.decode(content, type=_LeaseContent)
+        if lease.host == _host() and _started(lease.pid) != lease.started:
             return None
-        unknown = OtherLease("an unknown process", "an unknown time", self.expiry_s)
-        held, is_gone = _parse_lease(content) or (unknown, False)
-        return None if is_gone or found.age_s > held.expiry_s else held
-
-    def _content(self) -> bytes:
-        lease = {
-            "id": uuid.uuid4().hex,
-            "host": _host(),
-            "pid": os.getpid(),
-            "started": _started(os.getpid()),
-            "since": datetime.now(UTC).isoformat(timespec="seconds"),
-            "expiry_s": self.expiry_s,
-        }
-        return json.dumps(lease).encode()
-
-    def _settle(self, lease: Lease, before: list[tuple[int, Found]]) -> bool:
-        """Verify a new lease and remove earlier ones, so that a returning owner does not find its
-        own lease.
-        """
-        known = {found.identity for _, found in before}
-        try:
-            # A lease created during a take-over may be missing from the first listing.
-            for number, found in _numbered(lease.stem, self._store):
-                is_known = number == lease.number or found.identity in known
-                if number > lease.number or not is_known:
-                    lease.release()
-                    return False
-            for _, found in before:
-                # Deleting may be forbidden, but only the highest number counts.
-                with suppress(StorageError):
-                    self._store.at(found.identity.uri).remove()
-        except StorageError:
-            with suppress(StorageError):  # nothing would renew or remove it
-                lease.release()
-            raise
-        return True
+        owner = f"process {lease.pid} on {lease.host.partition(' ')[0]}"
+        held = OtherLease(owner, lease.since, lease.expiry_s)
+    return None if found.age_s > held.expiry_s else held
 
 
-def _parse_lease(content: bytes) -> tuple[OtherLease, bool] | None:
-    """Return a stored lease and whether its owner is gone; None if the content is not a lease."""
+def _settle(lease: Lease, before: list[tuple[int, Found]]) -> bool:
+    """Verify a new lease and remove earlier ones, so that a returning owner does not find its
+    own lease.
+    """
+    known = {found.identity for _, found in before}
     try:
-        lease = json.loads(content)
-        host = str(lease["host"])
-        pid = int(lease["pid"])
-        started = lease["started"]
-        since = str(lease["since"])
-        expiry_s = float(lease["expiry_s"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return None
-    if not isfinite(expiry_s):  # it would never expire
-        return None
-    is_gone = host == _host() and _started(pid) != started
-    return OtherLease(f"process {pid} on {host.partition(' ')[0]}", since, expiry_s), is_gone
+        # A lease created during a take-over may be missing from the first listing.
+        for number, found in _numbered(lease.stem, lease.store):
+            is_known = number == lease.number or found.identity in known
+            if number > lease.number or not is_known:
+                lease.release()
+                return False
+        for _, found in before:
+            # Deleting may be forbidden, but only the highest number counts.
+            with suppress(StorageError):
+                lease.store.at(found.identity.uri).remove()
+    except StorageError:
+        with suppress(StorageError):  # nothing would renew or remove it
+            lease.release()
+        raise
+    return True
 
 
 def _numbered(stem: str, store: Store) -> list[tuple[int, Found]]:

@@ -7,7 +7,6 @@ a lock was left by a killed server, or could not be completed when it was due: t
 the next completion, completes it. A kill may cut off the last line, which is dropped then."""
 
 import asyncio
-import contextlib
 import errno
 import fcntl
 import hashlib
@@ -15,10 +14,11 @@ import mmap
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.metrics.event import OnEvent
@@ -33,6 +33,7 @@ from genrm_cli.tasks import in_thread
 
 _MOST_BYTES = 256_000_000  # of one file
 _COPY_BYTES = 1 << 20
+_LOCK = fcntl.LOCK_EX | fcntl.LOCK_NB
 
 
 class RecordFiles:
@@ -66,7 +67,7 @@ class RecordFiles:
         self._id = secrets.token_hex(8)  # not the pid, which in every container may be 1
         self._count = 0
         self._stem: str | None = None
-        self._files: list[int] = []
+        self._files: list[BinaryIO] = []
         self._size_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -96,13 +97,14 @@ class RecordFiles:
             if not self._files:
                 self._files = _open_locked(paths)
                 self._timer = asyncio.get_running_loop().call_later(self._every_s, self._rotate)
-            lengths = [os.fstat(file).st_size for file in self._files]
+            lengths = [file.tell() for file in self._files]
             for file, part in zip(self._files, parts, strict=True):
-                if os.write(file, part) < len(part):
+                if file.write(part) < len(part):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             for file, length in zip(self._files, lengths, strict=False):
-                os.ftruncate(file, length)
+                file.truncate(length)
+                file.seek(length)
             raise StorageError(SettingRef("record"), f": {paths[-1]}: {error.strerror}.") from error
         self._size_bytes += sum(map(len, parts))
 
@@ -112,17 +114,28 @@ class RecordFiles:
             self._timer.cancel()
         if self._files:
             metrics = self._metrics(f"{self._folder}/{self._stem}{self.suffixes[-1]}")
-            finish = partial(self._finish, self._files, self._stem or "", metrics)
+            task = asyncio.ensure_future(self._finish(self._files, self._stem or "", metrics))
             self._files = []
-            task = asyncio.ensure_future(self._try_in_thread(finish))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         self._stem = None
         self._size_bytes = 0
 
-    async def _try_in_thread(self, work: Callable[[], None]) -> None:
+    async def _finish(self, files: Sequence[BinaryIO], stem: str, metrics: bytes | None) -> None:
+        """Release files, their metrics beside them, and complete them."""
+
+        def finish() -> None:
+            with ExitStack() as closing:
+                for file in files:
+                    closing.enter_context(file)
+                if metrics is not None:
+                    LocalFile(str(self._hidden / f".{stem}.metrics.json")).replace(metrics)
+                for file in files:
+                    os.fsync(file.fileno())
+            self._complete_unlocked()
+
         try:
-            await in_thread(work)
+            await in_thread(finish)
         except (StorageError, OSError) as error:  # the latter without file descriptors, too
             self._on_event(RecordFailedEvent(str(error)))
 
@@ -144,30 +157,16 @@ class RecordFiles:
                 "records there tries again.",
             ) from error
 
-    def _finish(self, files: Sequence[int], stem: str, metrics: bytes | None) -> None:
-        """Release files, their metrics beside them, and complete them."""
-        try:
-            if metrics is not None:
-                LocalFile(str(self._hidden / f".{stem}.metrics.json")).replace(metrics)
-            for file in files:
-                os.fsync(file)
-        finally:
-            for file in files:
-                os.close(file)
-        self._complete_unlocked()
-
     def _complete_unlocked(self) -> None:
         main = self.suffixes[-1]
         for path in sorted(self._hidden.glob(f".{self.kind}-*{main}")):
-            try:
-                locked = _lock(path)
-            except OSError:  # a server is writing it, or another has just completed it
-                continue
-            try:
+            with ExitStack() as lock:
+                try:
+                    fcntl.flock(lock.enter_context(path.open("r+b")), _LOCK)
+                except OSError:  # a server is writing it, or another has just completed it
+                    continue
                 if path.exists():
                     self._complete(path.name[1:].removesuffix(main))
-            finally:
-                os.close(locked)
 
     def _complete(self, stem: str) -> None:
         """Give files their names, the one that readers wait for last; remove them if it is
@@ -199,29 +198,16 @@ class RecordFiles:
         path.unlink()
 
 
-def _open_locked(paths: Sequence[Path]) -> list[int]:
-    """Create files, the last one, which has the lock, first."""
-    with contextlib.ExitStack() as undo:
-        files: list[int] = []
-        for path in reversed(paths):
-            files.append(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666))
-            undo.callback(os.close, files[-1])
-            if len(files) == 1:
-                fcntl.flock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.stat()  # raises if another server removed it, still empty, before the lock
+def _open_locked(paths: Sequence[Path]) -> list[BinaryIO]:
+    """Create files and lock the last one, which is created first: alone it is nothing to read."""
+    with ExitStack() as undo:
+        files: list[BinaryIO] = [
+            undo.enter_context(path.open("ab", buffering=0)) for path in reversed(paths)
+        ]
+        fcntl.flock(files[0], _LOCK)
+        paths[-1].stat()  # raises if another server removed it, still empty, before the lock
         undo.pop_all()
     return files[::-1]
-
-
-def _lock(path: Path) -> int:
-    """Return the descriptor of a locked file; raise `OSError` if another process has the lock."""
-    file = os.open(path, os.O_RDWR)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(file)
-        raise
-    return file
 
 
 def _drop_partial_line(path: Path) -> None:

@@ -6,18 +6,19 @@ import select
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
-from genrm_cli.errors import InputError, StoppedError
+from genrm_cli.errors import InputError, StoppedError, naming
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.contract import InputIdentity, Stop, never
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
 from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
 from genrm_cli.storage.encoding.records import Line
 from genrm_cli.storage.local.walk import identity_of
 from genrm_cli.storage.location import changed, is_stream, unreadable
-from genrm_cli.storage.spool import Spool, UnpackedLimit
+from genrm_cli.storage.spool import Spool, no_room
 from genrm_cli.storage.store import Store
 
 if TYPE_CHECKING:
@@ -33,10 +34,9 @@ class Source(AbstractContextManager["Source"]):
 
     identity: InputIdentity
     content: BinaryIO
-    max_line_bytes: int
+    is_copy: bool
+    limits: InputSettings
     stop: Stop
-    is_copy: bool = field(kw_only=True)
-    max_unpacked: int | None = None
 
     def __exit__(self, *_: object) -> None:
         self.content.close()
@@ -58,9 +58,16 @@ class Source(AbstractContextManager["Source"]):
         records = self._container.iter_records(
             lambda: io.BufferedReader(_Seekable(self.content.fileno(), self._read), CHUNK_BYTES),
             self._iter_chunks(),
-            self.max_line_bytes,
+            self.limits.max_line_bytes,
         )
-        return self._limited(records) if self._container.is_packed else records
+        if not self._container.is_packed:
+            yield from records
+            return
+        unpacked_bytes = 0
+        for record in records:
+            unpacked_bytes += len(record.raw)
+            _check_unpacked(self.uri, unpacked_bytes, self.limits)
+            yield record
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file has changed since opening. Other inputs are
@@ -78,12 +85,6 @@ class Source(AbstractContextManager["Source"]):
     @cached_property
     def _container(self) -> Container:
         return Container(self.uri, self._read(0, HEAD_BYTES))
-
-    def _limited(self, records: Iterator[Line]) -> Iterator[Line]:
-        limit = UnpackedLimit(self.uri, self.max_unpacked)
-        for record in records:
-            limit.add(len(record.raw))
-            yield record
 
     def _iter_chunks(self) -> Iterator[bytes]:
         offset = 0
@@ -128,61 +129,55 @@ class _Seekable(io.RawIOBase):
         return len(data)
 
 
-def open_source(
-    uri: str,
-    store: Store,
-    max_line_bytes: int,
-    stop: Stop = never,
-    *,
-    max_unpacked: int | None = None,
-) -> Source:
+def open_source(uri: str, store: Store, limits: InputSettings, stop: Stop = never) -> Source:
     """Open an input; anything other than an uncompressed local file is first decompressed into a
     temporary file.
 
-    Records longer than `max_line_bytes` are marked oversize. `stop` is polled while copying and
-    reading; if it returns True, `StoppedError` is raised. `max_unpacked` limits the unpacked size
-    of a stream or a compressed input."""
+    `stop` is polled while copying and reading; if it returns True, `StoppedError` is raised."""
     if is_stream(uri):
         if sys.stdin is None:
             raise InputError("-: standard input is closed; name a file, or pipe one in")
-        content = _copy(sys.stdin.buffer, uri, stop, max_unpacked)
-        return Source(InputIdentity(uri), content, max_line_bytes, stop, is_copy=True)
-    opened = store.at(uri).open_input(stop)
-    source = Source(
-        opened.identity,
-        opened.content,
-        max_line_bytes,
-        stop,
-        is_copy=opened.is_copy,
-        max_unpacked=max_unpacked,
-    )
+        content = _copy(sys.stdin.buffer, uri, limits, stop)
+        return Source(InputIdentity(uri), content, True, limits, stop)
+    source = Source(*store.at(uri).open_input(stop), limits, stop)
     # A pipe, as from <(...), has no size and can be read only once.
-    if opened.identity.size_bytes is not None and not is_compressed(uri):
+    if source.identity.size_bytes is not None and not is_compressed(uri):
         return source
     with source, ExitStack() as on_error:
-        unpacked = _copy(opened.content, uri, stop, max_unpacked)
-        copy = replace(source, content=unpacked, is_copy=True, max_unpacked=None)
+        copy = replace(source, content=_copy(source.content, uri, limits, stop), is_copy=True)
         on_error.enter_context(copy)
         source.verify_unchanged()
         on_error.pop_all()
         return copy
 
 
-def _copy(stream: BinaryIO, uri: str, stop: Stop, max_unpacked: int | None) -> BinaryIO:
+def _copy(stream: BinaryIO, uri: str, limits: InputSettings, stop: Stop) -> BinaryIO:
     with ExitStack() as on_error:
         spool = on_error.enter_context(Spool())
-        limit = UnpackedLimit(uri, max_unpacked, spool.room_bytes())
+        room_bytes = spool.room_bytes()
         try:
             with suppress(OSError):  # a stream without a file descriptor never waits
                 stream = io.BufferedReader(_Interruptible(stream.fileno(), stop))
             for chunk in iter_decoded(stream, uri):
-                limit.add(len(chunk))
+                unpacked_bytes = len(spool) + len(chunk)
+                _check_unpacked(uri, unpacked_bytes, limits)
+                if unpacked_bytes > room_bytes:  # before it fills the disk for everybody
+                    raise no_room(f"{uri}: unpacks to more than the {room_bytes:,} bytes of room")
                 spool.write(chunk)
         except OSError as error:
             raise unreadable(uri, error) from error
         file = spool.flush()
         on_error.pop_all()
         return file
+
+
+def _check_unpacked(uri: str, unpacked_bytes: int, limits: InputSettings) -> None:
+    most = limits.max_unpacked
+    if most is not None and unpacked_bytes > most:
+        raise InputError(
+            f"{uri}: unpacks to more than {most:,} bytes; ",
+            naming("if the file is correct, raise $max_unpacked"),
+        )
 
 
 class _Interruptible(io.RawIOBase):

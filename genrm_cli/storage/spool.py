@@ -1,18 +1,16 @@
-"""Anonymous temporary files, and the limit on the unpacked size of an input."""
+"""Anonymous temporary files."""
 
 import os
 import tempfile
 from array import array
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import BinaryIO
 
-from genrm_cli.errors import InputError, StorageError, naming
+from genrm_cli.errors import StorageError
 
 _BUFFER_BYTES = 1 << 18  # a run has several spools
 _BLOCK_BYTES = 1 << 20
-_MORE_SPACE = "free some disk space, or set TMPDIR to a folder with more space"
 
 
 class Spool(AbstractContextManager["Spool"]):
@@ -106,31 +104,12 @@ class Pieces:
 
 
 def temporary_error(error: OSError) -> StorageError:
-    """Return the error for temporary data that cannot be stored, with a remedy."""
-    return StorageError(f"cannot store temporary data: {error.strerror or error}; {_MORE_SPACE}")
+    """Return the error for temporary data that cannot be stored."""
+    return no_room(f"cannot store temporary data: {error.strerror or error}")
 
 
-@dataclass(slots=True)
-class UnpackedLimit:
-    """Counts the unpacked bytes of an input; `room_bytes` is None if nothing is stored in temporary
-    files.
-    """
-
-    uri: str
-    max_bytes: int | None
-    room_bytes: int | None = None
-    counted_bytes: int = 0
-
-    def add(self, count: int) -> None:
-        """Count some bytes before they are stored; `InputError` over the limit, `StorageError` for
-        a full disk.
-        """
-        self.counted_bytes += count
-        if self.max_bytes is not None and self.counted_bytes > self.max_bytes:
-            raise InputError(
-                f"{self.uri}: unpacks to more than {self.max_bytes:,} bytes; ",
-                naming("if the file is correct, raise $max_unpacked"),
-            )
-        if self.room_bytes is not None and self.counted_bytes > self.room_bytes:
-            most = f"{self.room_bytes:,} bytes, nine tenths of the free space for temporary data"
-            raise StorageError(f"{self.uri}: unpacks to more than {most}; {_MORE_SPACE}")
+def no_room(problem: str) -> StorageError:
+    """Return the error for a lack of temporary space, with its remedy."""
+    return StorageError(
+        f"{problem}; free some disk space, or set TMPDIR to a folder with more space"
+    )

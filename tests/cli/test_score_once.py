@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from genrm_process import COMMAND, make_rollouts
 
-from genrm_cli.storage.leases import Lease, Leases
+from genrm_cli.storage.leases import Lease, take_lease
 from genrm_cli.storage.store import Store
 
 NOW = ("--min-age", 0)
@@ -300,7 +300,7 @@ def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call)
     path = genrm.folder / "in.jsonl"
     path.write_bytes(body())
     assert call("score", path, *LEXICAL).code == 0
-    lease = Leases(Store(), 60.0).take(str(genrm.folder / "in.scored.jsonl"))
+    lease = take_lease(str(genrm.folder / "in.scored.jsonl"), Store(), 60.0)
     assert isinstance(lease, Lease)
     again = call("score", path, *LEXICAL)
     assert again.code == 0

@@ -23,7 +23,7 @@ from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.sessions.session_rules import RULES
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.storage.leases import Lease, Leases
+from genrm_cli.storage.leases import Lease, take_lease
 from genrm_cli.storage.store import Store
 
 Json = dict[str, Any]
@@ -303,7 +303,7 @@ def test_a_policy_that_is_down_is_an_error_before_any_session(tmp_path):
 
 def test_two_runs_on_one_output_are_refused(tmp_path):
     """The lease of another run keeps this one away."""
-    lease = Leases(Store(), 300).take(str(tmp_path / "run.jsonl"))
+    lease = take_lease(str(tmp_path / "run.jsonl"), Store(), 300)
     assert isinstance(lease, Lease)
     with pytest.raises(StorageError, match="has been working on it"):
         run_game(tmp_path)

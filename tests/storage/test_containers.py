@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import GenrmError, InputError
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.containers import iter_as_lines
 from genrm_cli.storage.encoding.records import iter_lines
 from genrm_cli.storage.source import open_source
@@ -32,7 +33,7 @@ _ITEMS = st.lists(st.dictionaries(_TEXTS, _VALUES, max_size=2), min_size=1, max_
 def _read(path, content=None, limit=_LIMIT):
     if content is not None:
         path.write_bytes(content)
-    with open_source(str(path), Store(), limit) as source:
+    with open_source(str(path), Store(), InputSettings(max_line_bytes=limit)) as source:
         lines = list(source.iter_lines())
         assert list(source.iter_lines()) == lines
         assert source.unit == "item"
@@ -42,7 +43,10 @@ def _read(path, content=None, limit=_LIMIT):
 
 def _refusal(path, content):
     path.write_bytes(content)
-    with open_source(str(path), Store(), _LIMIT) as source, pytest.raises(InputError) as caught:
+    with (
+        open_source(str(path), Store(), InputSettings()) as source,
+        pytest.raises(InputError) as caught,
+    ):
         list(source.iter_lines())
     assert str(caught.value).startswith(f"{path}: ")
     return str(caught.value)
@@ -95,7 +99,7 @@ def test_iterations_over_one_archive_run_side_by_side(tmp_path):
     """Overlapping iterations of a log keep their own positions."""
     path = tmp_path / "x.eval"
     path.write_bytes(_archive({f"samples/{n}_epoch_1.json": b"%d" % n * 50_000 for n in range(9)}))
-    with open_source(str(path), Store(), _LIMIT) as source:
+    with open_source(str(path), Store(), InputSettings()) as source:
         for one, other in zip(source.iter_lines(), source.iter_lines(), strict=True):
             assert one == other
 
@@ -140,7 +144,7 @@ def test_a_bad_item_keeps_its_number(tmp_path):
     """
     path = tmp_path / "x.json"
     path.write_bytes(b'[{"n": 1}, {"n": nan}, {"n": "a\nb"}, {"n": 4}] more')
-    with open_source(str(path), Store(), _LIMIT) as source:
+    with open_source(str(path), Store(), InputSettings()) as source:
         lines = list(source.iter_lines())
     assert [line.number for line in lines] == [1, 2, 3, 4, 5]
     assert [line.raw.strip() for line in lines[1:3]] == [b'{"n": nan}', b'{"n": "a\rb"}']
@@ -177,7 +181,7 @@ def test_lines_stay_lines(tmp_path):
     for content in cases:
         path = tmp_path / "x.jsonl"
         path.write_bytes(content)
-        with open_source(str(path), Store(), _LIMIT) as source:
+        with open_source(str(path), Store(), InputSettings()) as source:
             assert source.unit == "line"
             assert [line.raw for line in source.iter_lines()] == content.splitlines()
 
@@ -219,7 +223,7 @@ def test_a_zip_bomb_stays_small(tmp_path, method):
     samples = {"samples/a_epoch_1.json": b'"' + b" " * (64 << 20), "samples/b_epoch_1.json": b"{}"}
     path = tmp_path / "x.eval"
     path.write_bytes(_zstandard_archive(samples) if method == 93 else _archive(samples))
-    with open_source(str(path), Store(), 1_000) as source:
+    with open_source(str(path), Store(), InputSettings(max_line_bytes=1_000)) as source:
         tracemalloc.start()
         try:
             lines = list(source.iter_lines())
@@ -247,7 +251,7 @@ def test_damaged_archives_are_refused(tmp_path):
         assert "not a complete zip archive" in _refusal(path, whole[:-30])
         for at in range(4, len(whole), 3):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
-            with open_source(str(path), Store(), _LIMIT) as source:
+            with open_source(str(path), Store(), InputSettings()) as source:
                 try:
                     assert len(list(source.iter_lines())) <= 2
                 except GenrmError as error:
@@ -327,5 +331,8 @@ def test_a_damaged_parquet_file_is_refused(parquet):
         damaged = bytearray(content)
         damaged[chosen.randrange(len(damaged))] = chosen.randrange(256)
         parquet.write_bytes(damaged)
-        with contextlib.suppress(InputError), open_source(str(parquet), Store(), _LIMIT) as source:
+        with (
+            contextlib.suppress(InputError),
+            open_source(str(parquet), Store(), InputSettings()) as source,
+        ):
             list(source.iter_lines())

@@ -9,6 +9,7 @@ import pytest
 from s3_objects import get, keys_in
 
 from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
@@ -97,7 +98,7 @@ def test_what_is_written_can_be_read(place, name):
     sink.write(b'{"n":1}\n{"n":2}\n')
     sink.commit()
     (found,) = place.at("").iter_found()
-    with open_source(found.identity.uri, STORE, 100) as source:
+    with open_source(found.identity.uri, STORE, InputSettings()) as source:
         assert [line.raw for line in source.iter_lines()] == [b'{"n":1}', b'{"n":2}']
         source.verify_unchanged()
         assert source.identity == found.identity == place.at(name).identify()
@@ -108,7 +109,7 @@ def test_an_opened_input_stays_the_version_it_was(place):
     """Replacing an input changes its identity, but not what an open one reads."""
     place.at("x.jsonl").replace(b"1\n")
     before = place.at("x.jsonl").identify()
-    with open_source(f"{place.root}/x.jsonl", STORE, 100) as source:
+    with open_source(f"{place.root}/x.jsonl", STORE, InputSettings()) as source:
         place.at("x.jsonl").replace(b"2\n")
         assert [line.raw for line in source.iter_lines()] == [b"1"]
         source.verify_unchanged()

@@ -14,19 +14,19 @@ from genrm_process import PACKAGE_ROOT
 from processes import start_process
 
 from genrm_cli.settings.file_settings import StorageSettings
-from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
+from genrm_cli.storage.leases import Lease, LeaseLostError, OtherLease, take_lease
 from genrm_cli.storage.store import Store
 
 STORE = Store()
 _TAKE = """
 import sys
-from genrm_cli.storage.leases import Lease, Leases
+from genrm_cli.storage.leases import Lease, take_lease
 from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.store import Store
 print("ready", flush=True)
 sys.stdin.readline()
 for output in sys.argv[1:]:
-    print(isinstance(Leases(Store(), 60.0).take(output), Lease), flush=True)
+    print(isinstance(take_lease(output, Store(), 60.0), Lease), flush=True)
 sys.stdin.readline()
 """
 
@@ -41,7 +41,7 @@ def output(request, tmp_path):
 
 def take(output, expiry_s=60.0, store=STORE):
     """Take a free lease."""
-    lease = Leases(store, expiry_s).take(output)
+    lease = take_lease(output, store, expiry_s)
     assert isinstance(lease, Lease), lease
     return lease
 
@@ -122,7 +122,7 @@ def test_of_many_threads_one_has_the_lease(output):
 
     def try_it(_):
         together.wait(timeout=30)
-        return Leases(STORE, 60.0).take(output)
+        return take_lease(output, STORE, 60.0)
 
     with ThreadPoolExecutor(8) as threads:
         results = list(threads.map(try_it, range(8)))
@@ -142,7 +142,7 @@ def test_release_leaves_nothing_behind(output):
     anew.
     """
     lease = take(output)
-    held = Leases(STORE, 60.0).take(output)
+    held = take_lease(output, STORE, 60.0)
     assert str(held).startswith(f"process {os.getpid()} on ")
     lease.release()
     lease.release()
@@ -159,7 +159,7 @@ def test_a_lease_is_held_while_it_is_renewed(output):
     lease = elsewhere(take(output, expiry_s))
     for _ in range(3):
         let_pass(output, 0.4 * expiry_s)
-        assert isinstance(Leases(STORE, expiry_s).take(output), OtherLease)
+        assert isinstance(take_lease(output, STORE, expiry_s), OtherLease)
         lease.renew()
     let_pass(output, expiry_s + 1.1)
     taken = take(output, expiry_s)
@@ -202,7 +202,7 @@ def test_of_many_that_take_over_one_succeeds(output):
     with ThreadPoolExecutor(8) as threads:
         for number, each in enumerate(outputs):
             results = list(
-                threads.map(lambda _, each=each: Leases(STORE, 60.0).take(each), range(8))
+                threads.map(lambda _, each=each: take_lease(each, STORE, 60.0), range(8))
             )
             assert sum(isinstance(result, Lease) for result in results) == 1
             assert f"{number}.lease-2" in names_beside(output)
@@ -218,7 +218,7 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
         assert hear(process) == b"ready"
         say(process)
         assert hear(process) == b"True"
-        held = Leases(STORE, 0.0).take(output)
+        held = take_lease(output, STORE, 0.0)
         assert isinstance(held, OtherLease)
         assert held.owner.startswith(f"process {process.pid} on ")
     finally:
@@ -256,7 +256,7 @@ def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path):
     for content in RUBBISH.values():
         output = f"{tmp_path}/x.scored.jsonl"
         STORE.at(f"{tmp_path}/x.lease-7").create(content)
-        held = Leases(STORE, 60.0).take(output)
+        held = take_lease(output, STORE, 60.0)
         assert isinstance(held, OtherLease)
         assert "working on it since" in str(held)
         os.utime(tmp_path / "x.lease-7", (time.time() - 61, time.time() - 61))

@@ -11,7 +11,7 @@ import pytest
 from genrm_process import Genrm, make_rollouts
 
 from genrm_cli.settings.file_settings import StorageSettings
-from genrm_cli.storage.leases import Lease, Leases, OtherLease
+from genrm_cli.storage.leases import Lease, OtherLease, take_lease
 from genrm_cli.storage.store import Store
 
 pytestmark = pytest.mark.real_stores
@@ -53,7 +53,7 @@ def test_of_many_one_has_the_lease(bucket, store, real_store):
 
     def try_it(_):
         together.wait(timeout=30)
-        return Leases(store, 60.0).take(output)
+        return take_lease(output, store, 60.0)
 
     with ThreadPoolExecutor(threads_count) as threads:
         leases = [
@@ -61,7 +61,7 @@ def test_of_many_one_has_the_lease(bucket, store, real_store):
         ]
     assert len(leases) == 1
     leases[0].renew()
-    assert isinstance(Leases(store, 60.0).take(output), OtherLease)
+    assert isinstance(take_lease(output, store, 60.0), OtherLease)
     leases[0].release()
     assert names_in(bucket, real_store) == set()
 

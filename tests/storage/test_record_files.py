@@ -1,7 +1,6 @@
 """Files of records: rows are appended to hidden files, which lose their dot in the end."""
 
 import asyncio
-import os
 import resource
 import shutil
 from pathlib import Path
@@ -31,7 +30,7 @@ class Rows(RecordFiles):
     def kill(self):
         """Leave the files as a killed server does."""
         for file in self._files:
-            os.close(file)
+            file.close()
         self._timer.cancel()
         return self._hidden / f".{self._stem}.main.jsonl"
 

@@ -1,7 +1,7 @@
 import pytest
 
 from genrm_cli.errors import StorageError, UsageError
-from genrm_cli.settings.file_settings import StorageSettings
+from genrm_cli.settings.file_settings import InputSettings, StorageSettings
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 
@@ -15,9 +15,9 @@ def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
     """
     missing = f"s3://{s3_bucket.name}-not/rl/x.jsonl"
     with pytest.raises(StorageError, match=f"^s3://{s3_bucket.name}/rl/x.jsonl: no such object"):
-        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", STORE, _LIMIT)
+        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", STORE, InputSettings())
     for attempt in (
-        lambda: open_source(missing, STORE, _LIMIT),
+        lambda: open_source(missing, STORE, InputSettings()),
         lambda: STORE.at(missing).identify(),
         lambda: STORE.at(missing).check_writable(),
     ):
@@ -39,7 +39,7 @@ def test_missing_credentials_are_named(monkeypatch):
     with pytest.raises(
         StorageError, match=r"^s3://b1b/rl/x: no AWS credentials found; set AWS_ACCESS_KEY_ID"
     ):
-        open_source("s3://b1b/rl/x", STORE, _LIMIT)
+        open_source("s3://b1b/rl/x", STORE, InputSettings())
 
 
 def test_endpoint_that_is_no_url_is_a_usage_error():
@@ -57,5 +57,5 @@ def test_unreachable_endpoint_is_a_storage_error():
     with pytest.raises(
         StorageError, match=r"cannot reach http://127.0.0.1:1: .*check the S3 endpoint"
     ) as caught:
-        open_source("s3://b1b/rl/x", Store(access, max_attempts=1), _LIMIT)
+        open_source("s3://b1b/rl/x", Store(access, max_attempts=1), InputSettings())
     assert "secret" not in str(caught.value)

@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.source import open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
@@ -28,7 +29,7 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
     for status, code, message in cases:
         scripted_s3.always(status, _refusal(code))
         for attempt in (
-            lambda: open_source(_URI, scripted_s3.store, 100),
+            lambda: open_source(_URI, scripted_s3.store, InputSettings()),
             lambda: scripted_s3.store.at(_URI).identify(),
         ):
             with pytest.raises(StorageError, match=f"^{_URI}: .*{message}") as caught:
@@ -77,7 +78,7 @@ def test_every_get_is_pinned_to_one_version(scripted_s3):
         )
 
     scripted_s3.answer = answer
-    with open_source(_URI, scripted_s3.store, size) as source:
+    with open_source(_URI, scripted_s3.store, InputSettings(max_line_bytes=size)) as source:
         (line,) = source.iter_lines()
     gets = [request for request in scripted_s3.requests if request.method == "GET"]
     assert len(line.raw) == size
@@ -95,7 +96,7 @@ def test_object_replaced_while_being_read_is_an_input_error(scripted_s3):
             (200, {"ETag": '"a"', "Content-Length": "4"}, b"") if request.method == "HEAD" else gone
         )
         with pytest.raises(ChangedInputError, match="changed while being read"):
-            open_source(_URI, scripted_s3.store, 100)
+            open_source(_URI, scripted_s3.store, InputSettings())
 
 
 def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3):
@@ -107,7 +108,7 @@ def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3):
         b"body",
     )
     with pytest.raises(ChangedInputError, match="changed while being read"):
-        open_source(_URI, scripted_s3.store, 100)
+        open_source(_URI, scripted_s3.store, InputSettings())
 
 
 def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3):
@@ -126,7 +127,7 @@ def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3):
             next(bodies),
         )
     )
-    with open_source(_URI, scripted_s3.store, 100) as source:
+    with open_source(_URI, scripted_s3.store, InputSettings()) as source:
         assert [line.raw for line in source.iter_lines()] == [b"abcdef"]
 
 
@@ -165,7 +166,7 @@ def test_read_can_be_stopped(scripted_s3):
 
     scripted_s3.answer = answer
     with pytest.raises(StoppedError):
-        open_source(_URI, scripted_s3.store, 100, stop)
+        open_source(_URI, scripted_s3.store, InputSettings(), stop)
     gets = sum(request.method == "GET" for request in scripted_s3.requests)
     assert 0 < gets <= 10
 
@@ -173,7 +174,7 @@ def test_read_can_be_stopped(scripted_s3):
 def test_read_that_need_not_stop_asks_no_more_than_it_must(scripted_s3):
     """An object is looked at before and after it is fetched, and fetched once."""
     scripted_s3.answer = lambda request: (200, {"ETag": '"a"', "Content-Length": "4"}, b"body")
-    with open_source(_URI, scripted_s3.store, 100, lambda: False) as source:
+    with open_source(_URI, scripted_s3.store, InputSettings(), lambda: False) as source:
         assert [line.raw for line in source.iter_lines()] == [b"body"]
     assert [request.method for request in scripted_s3.requests] == ["HEAD", "GET", "HEAD"]
 
@@ -184,7 +185,7 @@ _PAGE = b"<html><body>Please sign in.</body></html>"
 def test_a_web_page_is_no_reply_of_s3(scripted_s3):
     """A page with status 200 is an error: no object, no empty listing, no finished upload."""
     cases = {
-        "source": lambda s3: open_source(_URI, s3, 100),
+        "source": lambda s3: open_source(_URI, s3, InputSettings()),
         "exists": lambda s3: s3.at(_URI).exists(),
         "read": lambda s3: s3.at(_URI).read(),
         "create": lambda s3: s3.at(_URI).create(b"x"),

@@ -9,6 +9,7 @@ import pytest
 import zstandard
 
 from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 
@@ -17,7 +18,7 @@ _TEXT = b'{"n":1}\n\n{"n":"\xe2\x80\xa8"}\r\n{"n":3}'
 
 
 def _open(uri):
-    return open_source(str(uri), Store(), _LIMIT)
+    return open_source(str(uri), Store(), InputSettings())
 
 
 def _write(path, data):
@@ -96,11 +97,12 @@ def test_file_without_permission_is_an_input_error(tmp_path):
     script = (
         "import os\n"
         "from genrm_cli.errors import InputError\n"
+        "from genrm_cli.settings.file_settings import InputSettings\n"
         "from genrm_cli.storage.store import Store\n"
         "from genrm_cli.storage.source import open_source\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"  # root may read everything
-        "print(len(list(open_source('yes.jsonl', Store(), 100).iter_lines())))\n"
-        "try: open_source('no.jsonl', Store(), 100)\n"
+        "print(len(list(open_source('yes.jsonl', Store(), InputSettings()).iter_lines())))\n"
+        "try: open_source('no.jsonl', Store(), InputSettings())\n"
         "except InputError as error: print(error)\n"
     )
     done = subprocess.run(
@@ -136,10 +138,11 @@ def test_named_pipe_is_read_like_a_file(tmp_path):
 def test_standard_input_is_read_like_a_file():
     """`-` can be read twice."""
     script = (
+        "from genrm_cli.settings.file_settings import InputSettings\n"
         "from genrm_cli.storage.store import Store\n"
         "from genrm_cli.storage.source import open_source\n"
         "import sys\n"
-        "with open_source('-', Store(), 1000) as source:\n"
+        "with open_source('-', Store(), InputSettings()) as source:\n"
         "    lines = list(source.iter_lines())\n"
         "    assert lines == list(source.iter_lines())\n"
         "    print(len(lines), lines[2].raw.decode())\n"
@@ -190,7 +193,7 @@ def _bomb(path, content):
 
 
 def _count_lines(path, max_unpacked):
-    with open_source(str(path), Store(), _LIMIT, max_unpacked=max_unpacked) as source:
+    with open_source(str(path), Store(), InputSettings(max_unpacked=max_unpacked)) as source:
         return sum(1 for _ in source.iter_lines())
 
 
@@ -209,5 +212,5 @@ def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path):
 def test_an_uncompressed_file_has_no_limit(tmp_path):
     """A plain file is read where it is, so nothing of it is unpacked."""
     path = _write(tmp_path / "x.jsonl", _TEXT)
-    with open_source(str(path), Store(), _LIMIT, max_unpacked=1) as source:
+    with open_source(str(path), Store(), InputSettings(max_unpacked=1)) as source:
         assert len(list(source.iter_lines())) == 3

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.storage.leases import Lease, LeaseLostError, Leases, OtherLease
+from genrm_cli.storage.leases import Lease, LeaseLostError, OtherLease, take_lease
 from genrm_cli.tasks import first_error_of, in_thread
 
 
@@ -29,12 +29,12 @@ async def leased(output_uris: Sequence[str], run: RunContext) -> AsyncIterator[l
     if not run.settings.storage.leases:
         yield []
         return
-    leases = Leases(run.store, run.settings.storage.lease_expiry)
+    expiry_s = run.settings.storage.lease_expiry
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
     def take() -> None:
         for output_uri in output_uris:
-            lease = leases.take(output_uri)
+            lease = take_lease(output_uri, run.store, expiry_s)
             if isinstance(lease, OtherLease):
                 raise LeaseHeldError(f"{output_uri}: {lease}; run again when it is done.")
             taken.append(lease)
@@ -47,7 +47,7 @@ async def leased(output_uris: Sequence[str], run: RunContext) -> AsyncIterator[l
 
     try:
         await in_thread(take, threads=run.threads)
-        async with _renewed(taken, leases.expiry_s, run):
+        async with _renewed(taken, expiry_s, run):
             yield taken
     finally:
         await in_thread(release, threads=run.threads)

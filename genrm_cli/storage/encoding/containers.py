@@ -34,11 +34,10 @@ _REFUSED = {
 # The same for text files, by their prefix without blanks; the first line of a table names its
 # columns.
 _REFUSED_TEXTS = {
-    rb"(?i)<!doctype html|<html": (
-        "an HTML page, perhaps an error or a login page",
+    rb"(?i)<!doctype html|<html|<\?xml|<Error>": (
+        "HTML or XML, perhaps an error or a login page",
         "download the file again",
     ),
-    rb"<\?xml|<Error>": ("XML, perhaps an error of a store", "download the file again"),
     rb"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
 }
 _COLUMN = rb'(?:"[^"\r\n]{1,99}"|[A-Za-z_][\w .:-]{0,99})'
@@ -111,72 +110,50 @@ def iter_as_lines(chunks: Iterable[bytes], uri: str, *, in_array: bool) -> Itera
 
     Line breaks within an item become `\r`, which JSON allows in the same places. Items that are not
     JSON stay as they are, as does text after the array."""
-    splitter = _Splitter(in_array=in_array)
-    for chunk in chunks:
-        yield b"".join(splitter.split(chunk))
-    if splitter.is_open:
+    depth = 0
+    in_string = False
+    skip = 0  # the second byte of an escape whose backslash ended the last chunk
+    rest = iter(chunks)
+    for chunk in rest:
+        chunk = chunk.replace(b"\n", b"\r")
+        pieces = []
+        start = 0
+        at = skip
+        skip = 0
+        while found := _find_mark(chunk, at, in_string, in_array and depth == 1):
+            at = found.end()
+            mark = chunk[at - 1 : at]
+            if mark == b"\\":
+                skip = 1
+            elif mark == b'"':
+                in_string = not in_string
+            elif mark in b"[{":
+                depth += 1
+                if in_array and depth == 1:
+                    start = at
+            else:
+                if mark != b",":
+                    depth = max(0, depth - 1)
+                if mark == b"," or depth == 0:
+                    pieces.append(chunk[start : at - in_array] + b"\n")
+                    start = at
+                if in_array and depth == 0:
+                    break
+        yield b"".join((*pieces, chunk[start:]))
+        if found and depth == 0:  # the array has ended
+            yield from rest
+    if depth > 0 or in_string:
         kind = "array" if in_array else "object"
         raise InputError(
             f"{uri}: ends in the middle of a JSON {kind}; copy or write the file again"
         )
 
 
-class _Splitter:
-    """A scanner that finds the ends of items; its state is that between two chunks."""
-
-    def __init__(self, *, in_array: bool) -> None:
-        self._in_array = in_array
-        self._depth = 0
-        self._in_string = False
-        self._skip = 0  # the second byte of an escape whose backslash ended the last chunk
-        self._has_ended = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether an item or the array has not ended."""
-        return self._depth > 0 or self._in_string
-
-    def split(self, chunk: bytes) -> Iterator[bytes]:
-        r"""Yield a chunk's pieces of items, and `\n` after each item."""
-        if self._has_ended:
-            yield chunk
-            return
-        chunk = chunk.replace(b"\n", b"\r")
-        start = 0
-        at = self._skip
-        self._skip = 0
-        while found := self._find(chunk, at):
-            at = found.end()
-            mark = chunk[at - 1 : at]
-            if mark in b'"\\':
-                self._skip = int(mark == b"\\")
-                self._in_string = not self._in_string if mark == b'"' else True
-            elif mark in b"[{":
-                self._depth += 1
-                start = at if self._in_array and self._depth == 1 else start
-            elif self._ends_item(mark):
-                yield chunk[start : at - self._in_array] + b"\n"
-                start = at
-                if self._has_ended:
-                    break
-        yield chunk[start:]
-
-    def _find(self, chunk: bytes, at: int) -> re.Match[bytes] | None:
-        if self._in_string:
-            return _STRING_END.match(chunk, at)
-        return (_BRACKET_OR_COMMA if self._in_array and self._depth == 1 else _BRACKET).search(
-            chunk, at
-        )
-
-    def _ends_item(self, mark: bytes) -> bool:
-        """Count a closing bracket; return whether an item, or the array, ends with this bracket or
-        comma.
-        """
-        if mark == b",":
-            return True
-        self._depth = max(0, self._depth - 1)
-        self._has_ended = self._in_array and self._depth == 0
-        return self._depth == 0
+def _find_mark(chunk: bytes, at: int, in_string: bool, is_item: bool) -> re.Match[bytes] | None:
+    """Return the next byte that ends a string or changes the depth; between items, also a comma."""
+    if in_string:
+        return _STRING_END.match(chunk, at)
+    return (_BRACKET_OR_COMMA if is_item else _BRACKET).search(chunk, at)
 
 
 def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> Iterator[Line]:

@@ -3,10 +3,11 @@ remedy.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -25,7 +26,6 @@ from genrm_cli.storage.location import parse_object_uri
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
-    from types_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 NO_OBJECT = "no such object; check the key (a prefix ends in /)"
 _ADVICE = {
@@ -191,6 +191,12 @@ def s3_client(endpoint_url: str | None, max_attempts: int) -> "S3Client":
     return client
 
 
+def object_at(uri: str) -> Any:
+    """Return the arguments of a request that name its object."""
+    bucket, key = parse_object_uri(uri)
+    return {"Bucket": bucket, "Key": key}
+
+
 def describe(
     client: "S3Client", uri: str, *, sure_of_bucket: bool = False
 ) -> tuple[InputIdentity, dict[str, str]] | None:
@@ -199,14 +205,14 @@ def describe(
 
     Raises `ClientError` if the bucket does not exist; assuming that it does (`sure_of_bucket`)
     saves a request."""
-    bucket, key = parse_object_uri(uri)
     try:
-        head = client.head_object(Bucket=bucket, Key=key)
+        head = client.head_object(**object_at(uri))
     except ClientError as error:
         is_missing = error_code(error) in MISSING
         if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
             # A reply to HEAD has no body, but a failed listing of the key gives the reason. If the
             # listing succeeds, the object does not exist, and the store only hid that.
+            bucket, key = parse_object_uri(uri)
             listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
             is_missing = is_missing or key not in [
                 entry["Key"] for entry in listing.get("Contents", [])
@@ -221,19 +227,17 @@ def describe(
 def read_object(
     client: "S3Client",
     uri: str,
-    only: Mapping[str, str] = {},
+    only: Any = MappingProxyType({}),
     stop: Stop = never,
     tries: int = 3,
 ) -> bytes | None:
     """Return the content of an object, or the part and version that `only` names; None if it does
     not exist. Retry truncated replies.
     """
-    get: Callable[..., GetObjectOutputTypeDef] = client.get_object
-    bucket, key = parse_object_uri(uri)
     if stop():
         raise StoppedError
     try:
-        body = get(Bucket=bucket, Key=key, **only)["Body"]
+        body = client.get_object(**object_at(uri), **only)["Body"]
     except ClientError as error:
         if error_code(error) in MISSING:
             return None

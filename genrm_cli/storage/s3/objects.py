@@ -3,8 +3,9 @@
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
@@ -21,7 +22,7 @@ from genrm_cli.storage.contract import (
     Stop,
     never,
 )
-from genrm_cli.storage.location import parse_object_uri, split_bucket
+from genrm_cli.storage.location import split_bucket
 from genrm_cli.storage.patterns import is_match, literal_start, parse_pattern, split_pattern
 from genrm_cli.storage.s3.connection import (
     MISSING,
@@ -29,6 +30,7 @@ from genrm_cli.storage.s3.connection import (
     REFUSED_CONDITION,
     describe,
     error_code,
+    object_at,
     read_object,
     s3_client,
     s3_faults,
@@ -54,8 +56,8 @@ class S3Object(Location):
 
     def identify(self) -> InputIdentity:
         """Return the size and the ETag."""
-        with s3_faults(self.uri):
-            found = describe(self._client(), self.uri)
+        with self._client() as client:
+            found = describe(client, self.uri)
         if found is None:
             raise StorageError(f"{self.uri}: {NO_OBJECT}")
         return found[0]
@@ -63,7 +65,8 @@ class S3Object(Location):
     def open_input(self, stop: Stop = never) -> OpenInput:
         """Download one version of the object."""
         identity = self.identify()
-        return OpenInput(identity, download(self._client(), identity, stop), is_copy=True)
+        with self._client() as client:
+            return OpenInput(identity, download(client, identity, stop), is_copy=True)
 
     def mode(self) -> int:
         """Return the default: objects have no mode."""
@@ -89,20 +92,17 @@ class S3Object(Location):
 
     def read(self) -> bytes | None:
         """Get the object."""
-        with s3_faults(self.uri):
-            return read_object(self._client(), self.uri)
+        with self._client() as client:
+            return read_object(client, self.uri)
 
     def create(self, data: bytes) -> bool:
         """Put the object with `If-None-Match: *`."""
-        bucket, key = parse_object_uri(self.uri)
         mark = uuid.uuid4().hex
-        with s3_faults(self.uri):
-            client = self._client()
+        put: Any = {"Body": data, "IfNoneMatch": "*", "Metadata": {_MARK: mark}}
+        with self._client() as client:
             for _ in range(_CREATE_TRIES):
                 try:
-                    client.put_object(
-                        Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", Metadata={_MARK: mark}
-                    )
+                    client.put_object(**object_at(self.uri), **put)
                 except ClientError as error:
                     if error_code(error) not in REFUSED_CONDITION:
                         raise
@@ -116,16 +116,14 @@ class S3Object(Location):
 
     def replace(self, data: bytes) -> None:
         """Put the object."""
-        bucket, key = parse_object_uri(self.uri)
-        with s3_faults(self.uri):
-            self._client().put_object(Bucket=bucket, Key=key, Body=data)
+        with self._client() as client:
+            client.put_object(**object_at(self.uri), Body=data)
 
     def remove(self) -> None:
         """Delete the object."""
-        bucket, key = parse_object_uri(self.uri)
-        with s3_faults(self.uri):
+        with self._client() as client:
             try:
-                self._client().delete_object(Bucket=bucket, Key=key)
+                client.delete_object(**object_at(self.uri))
             except ClientError as error:
                 # Unlike S3, some stores report a missing object.
                 if error_code(error) not in MISSING:
@@ -137,20 +135,19 @@ class S3Object(Location):
 
     def mark(self) -> Mark | None:
         """Return the size and the id of the upload."""
-        with s3_faults(self.uri):
-            return mark_of(self._client(), self.uri)
+        with self._client() as client:
+            return mark_of(client, self.uri)
 
     def make_folder(self) -> None:
         """Do nothing: a prefix needs no creation."""
 
     def check_writable(self) -> None:
         """Start and abort an upload."""
-        bucket, key = parse_object_uri(self.uri)
-        with s3_faults(self.uri):
-            client = self._client()
-            upload = client.create_multipart_upload(Bucket=bucket, Key=key)
+        target = object_at(self.uri)
+        with self._client() as client:
+            upload = client.create_multipart_upload(**target)
             try:
-                client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload["UploadId"])
+                client.abort_multipart_upload(**target, UploadId=upload["UploadId"])
             except ClientError as error:
                 # boto3 repeats an abort whose reply was lost.
                 if error_code(error) != "NoSuchUpload":
@@ -158,11 +155,14 @@ class S3Object(Location):
 
     def open_sink(self, *, overwrite: bool, mode: int) -> Sink:
         """Begin an upload."""
-        with s3_faults(self.uri):
-            return S3Sink(self.uri, self._client(), overwrite=overwrite)
+        with self._client() as client:
+            return S3Sink(self.uri, client, overwrite=overwrite)
 
-    def _client(self) -> "S3Client":
-        return s3_client(self._settings.s3_endpoint_url, self._max_attempts)
+    @contextmanager
+    def _client(self) -> Iterator["S3Client"]:
+        """Provide the client; its exceptions become errors about this object."""
+        with s3_faults(self.uri):
+            yield s3_client(self._settings.s3_endpoint_url, self._max_attempts)
 
     def _iter_keys(self, bucket: str, prefix: str, *, flat: bool) -> Iterator[Found]:
         """Yield each object whose key starts with a prefix, with its age by the clock of S3, page
@@ -171,16 +171,14 @@ class S3Object(Location):
         Keys that end in `/` (folder markers) are skipped. `flat` also skips, without listing them,
         keys with another `/` after the prefix."""
         root = f"s3://{bucket}/"
-        start = root + prefix
-        with s3_faults(start):
-            pager = self._client().get_paginator("list_objects_v2")
-            listing = pager.paginate(Bucket=bucket, Prefix=prefix)
-            if flat:
-                listing = pager.paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-            pages = iter(listing)
+        listing: Any = {"Bucket": bucket, "Prefix": prefix}
+        if flat:
+            listing["Delimiter"] = "/"
+        with self._client() as client:
+            pages = iter(client.get_paginator("list_objects_v2").paginate(**listing))
         while True:
             # Not around the whole loop: errors of the caller are not S3 errors.
-            with s3_faults(start):
+            with s3_faults(root + prefix):
                 page = next(pages, None)
             if page is None:
                 return

@@ -15,12 +15,12 @@ from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.contract import Mark
 from genrm_cli.storage.encoding.codec import make_encoder
 from genrm_cli.storage.local.sinks import appeared
-from genrm_cli.storage.location import parse_object_uri
 from genrm_cli.storage.s3.connection import (
     NO_CONDITIONS,
     REFUSED_CONDITION,
     describe,
     error_code,
+    object_at,
     s3_faults,
 )
 from genrm_cli.storage.spool import Spool
@@ -40,8 +40,7 @@ class S3Sink:
 
     def __init__(self, uri: str, client: "S3Client", *, overwrite: bool) -> None:
         self.uri = uri
-        bucket, key = parse_object_uri(uri)
-        self._object: Any = {"Bucket": bucket, "Key": key}
+        self._object = object_at(uri)
         self._overwrite = overwrite
         self._client = client
         self._encoder = make_encoder(uri)

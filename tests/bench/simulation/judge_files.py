@@ -8,6 +8,7 @@ from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.lines import ComparisonRecord
+from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import parse_record
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
@@ -27,7 +28,7 @@ def read_judges(path: str) -> dict[str, dict[str, Verdicts]]:
 
 
 def _add_comparisons(judges: _Judges, path: str) -> None:
-    with open_source(path, Store(), 1_000_000) as source:
+    with open_source(path, Store(), InputSettings()) as source:
         for line in source.iter_lines():
             record = from_json(ComparisonRecord, parse_record(line.raw))
             if record.is_pair and record.verdict is not None:
