@@ -127,9 +127,9 @@ def _count_panel(
 ) -> None:
     if metrics.panel is None:
         metrics.panel = PanelMetrics(
-            [judge.name for judge in plan.judges],
-            [judge.weight for judge in plan.judges],
-            [plan.compares_pairs] * len(plan.judges),
+            tuple(judge.name for judge in plan.judges),
+            tuple(judge.weight for judge in plan.judges),
+            plan.compares_pairs,
         )
     requests = {id_ for id_, _ in judged.results}
     for comparison, verdicts in rewards.by_judge.items():

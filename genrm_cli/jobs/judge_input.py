@@ -65,7 +65,7 @@ def conclude(
         failures.add_group(verdicts.trials)
     calibration = replace(statistics.fit(), failures=failures.fit())
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
-    run.metrics.verdict_sums.numbers = statistics.numbers()
+    run.metrics.verdict_sums = statistics.numbers()
     is_pooled = index.plan.rewards.settings.advantage == "pooled"
     for chunk in _iter_chunks(index, outcomes):
         judged_verdicts = [verdicts_of(judged, index.plan) for _, _, judged in chunk]

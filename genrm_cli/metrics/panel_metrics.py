@@ -4,7 +4,9 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+from numpy.typing import NDArray
 
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Mergeable
 from genrm_cli.metrics.verdict_counts import VerdictCounts
@@ -103,20 +105,17 @@ class PanelMetrics(Mergeable):
     """Counts of a panel, in constant memory. Only counts of the same panel can be merged.
 
     Attributes:
-        names: names of the judges. Their `weights` and `comparing` follow this order.
-        comparing: whether each judge compares two responses; False if it grades them.
+        names: of the judges. Whatever is counted by judge has this order.
+        compares_pairs: whether they compare two responses; False if they grade each alone.
     """
 
-    names: Sequence[str]
-    weights: Sequence[float]
-    comparing: Sequence[bool]
-    _verdicts: dict[int, VerdictCounts] = field(init=False)
+    names: tuple[str, ...]
+    weights: tuple[float, ...]
+    compares_pairs: bool = True
+    _verdicts: dict[int, VerdictCounts] = field(default_factory=lambda: defaultdict(VerdictCounts))
     _failures: Counter[int] = field(default_factory=Counter)
-    _products: dict[tuple[int, int], float] = field(default_factory=dict)
+    _products: NDArray[np.float64] | None = None
     _alpha: Alpha = field(default_factory=Alpha)
-
-    def __post_init__(self) -> None:
-        self._verdicts = {number: VerdictCounts() for number in range(len(self.names))}
 
     def add_comparison(
         self, verdicts: Sequence[Verdict | None], asked: Sequence[bool] | None = None
@@ -141,51 +140,43 @@ class PanelMetrics(Mergeable):
         Args:
             verdicts: of each judge.
         """
-        sums = [defaultdict[int, float](float) for _ in self.names]
-        counts = Counter[int]()
+        size = 1 + max((max(i, j) for i, j, _ in verdicts), default=0)
+        sums = np.zeros((len(self.names), size))
+        counts = np.zeros(size)
         for (i, j, _), given in verdicts.items():
             known = [verdict for verdict in given if verdict is not None]
             if len(known) < len(self.names):
                 continue
-            counts.update((i, j))
-            for scores, verdict in zip(sums, known, strict=True):
-                gap = verdict.score_1 - verdict.score_2
-                lead = (gap + MIDDLE_RANKING - verdict.ranking) / 2
-                scores[i] += lead
-                scores[j] -= lead
-        if len(counts) < 2:
-            return
-        columns = [[scores[index] / count for index, count in counts.items()] for scores in sums]
-        for column in columns:
-            mean = math.fsum(column) / len(column)
-            column[:] = [score - mean for score in column]
-        for one, other in combinations_with_replacement(range(len(columns)), 2):
-            product = math.fsum(a * b for a, b in zip(columns[one], columns[other], strict=True))
-            self._products[one, other] = self._products.get((one, other), 0.0) + product
+            gaps = [each.score_1 - each.score_2 - each.ranking for each in known]
+            leads = (np.array(gaps) + MIDDLE_RANKING) / 2
+            sums[:, i] += leads
+            sums[:, j] -= leads
+            counts[[i, j]] += 1
+        judged = counts > 0
+        if judged.any():
+            scores = sums[:, judged] / counts[judged]
+            scores -= scores.mean(axis=1, keepdims=True)
+            products = scores @ scores.T
+            self._products = products if self._products is None else self._products + products
 
     def correlation(self) -> float | None:
         """Return the mean correlation of the scores of two judges, by weight; None if fewer than
         two judges have scores that differ.
         """
+        if self._products is None:
+            return None
+        deviations = np.sqrt(np.diag(self._products))
+        spreads = np.outer(deviations, deviations)
+        differ = np.triu(spreads > LEAST_SPREAD, k=1)
         reach = self._reach()
-        total = 0.0
-        of = 0.0
-        for one, other in combinations(range(len(reach)), 2):
-            spread = math.sqrt(
-                self._products.get((one, one), 0.0) * self._products.get((other, other), 0.0)
-            )
-            if spread > LEAST_SPREAD:
-                pull = reach[one] * reach[other]
-                total += pull * self._products[one, other] / spread
-                of += pull
-        return total / of if of > 0 else None
+        pulls = np.outer(reach, reach)[differ]
+        total = float(pulls.sum())
+        return float(pulls @ (self._products[differ] / spreads[differ])) / total if total else None
 
-    def _reach(self) -> list[float]:
+    def _reach(self) -> NDArray[np.float64]:
         """Return how far each judge moves the panel: its weight times the spread of its scores."""
-        return [
-            weight * math.sqrt(self._products.get((number, number), 0.0))
-            for number, weight in enumerate(self.weights)
-        ]
+        spreads = 0.0 if self._products is None else np.sqrt(np.diag(self._products))
+        return np.asarray(np.array(self.weights) * spreads)
 
     def worth(self, error_correlation: float) -> PanelWorth | None:
         """Return what the panel is worth if its judges' errors correlate so; None if unknown.
@@ -202,8 +193,8 @@ class PanelMetrics(Mergeable):
         if correlation is None:
             return None
         reach = self._reach()
-        whole = math.fsum(reach) ** 2
-        own = math.fsum(each * each for each in reach)
+        whole = float(reach.sum()) ** 2
+        own = float(reach @ reach)
         judges = whole / (own + error_correlation * (whole - own))
         one = max(0.0, (correlation - error_correlation) / (1 - error_correlation))
         return PanelWorth(
@@ -221,7 +212,7 @@ class PanelMetrics(Mergeable):
                 verdicts=self._verdicts[number].verdicts,
                 failures=self._failures[number],
                 first_place_win_rate=self._verdicts[number].first_share
-                if self.comparing[number]
+                if self.compares_pairs
                 else None,
             )
             for number, name in enumerate(self.names)

@@ -97,18 +97,17 @@ def stratified(strata: Sequence[LabelStratum]) -> LabelledMean | None:
     parts = [_part_of(each) for each in strata if len(each.labels) >= LEAST_LABELS]
     if not parts or len(parts) < len(strata):
         return None
-    sizes = [len(each.labels) + len(each.others) for each in strata]
-    shares = [size / sum(sizes) for size in sizes]
-    mean = math.fsum(share * part.mean for share, part in zip(shares, parts, strict=True))
-    weight = math.fsum(share * part.weight for share, part in zip(shares, parts, strict=True))
-    freedoms = [part.freedom for part in parts]
-    squares = [share**2 for share in shares]
-    half, alone = (
-        _half_of([square * each for square, each in zip(squares, of, strict=True)], freedoms)
-        for of in ([part.variance for part in parts], [part.alone for part in parts])
+    sizes = np.array([len(each.labels) + len(each.others) for each in strata])
+    shares = sizes / sizes.sum()
+    means, weights, variances, alone, freedoms = np.array(parts).T
+    weight = float(shares @ weights)
+    half = _half_of(shares**2 * variances, freedoms)
+    mean = shares @ means
+    low, mean, high = np.clip([mean - half, mean, mean + half], 0, 1).tolist()
+    half_alone = _half_of(shares**2 * alone, freedoms)
+    return LabelledMean(
+        low=low, mean=mean, high=high, weight=weight, narrower=half / half_alone if weight else None
     )
-    low, mean, high = (min(1.0, max(0.0, each)) for each in (mean - half, mean, mean + half))
-    return LabelledMean(mean, low, high, weight, half / alone if weight else None)
 
 
 def _part_of(stratum: LabelStratum) -> _StratumPart:
@@ -136,11 +135,11 @@ def _variance_of_mean(values: NDArray[np.float64]) -> float:
     return squares / ((len(values) - 2) * len(values))
 
 
-def _half_of(variances: Sequence[float], freedoms: Sequence[int]) -> float:
+def _half_of(variances: NDArray[np.float64], freedoms: NDArray[np.float64]) -> float:
     """Return half the width of the interval of a sum of means with these variances."""
-    variance = math.fsum(variances)
-    parts = math.fsum(each**2 / free for each, free in zip(variances, freedoms, strict=True))
-    return student_95(max(1, round(variance**2 / parts))) * math.sqrt(variance)
+    variance = float(variances.sum())
+    freedom = variance**2 / float((variances**2 / freedoms).sum())
+    return student_95(max(1, round(freedom))) * math.sqrt(variance)
 
 
 def plan_labels(sizes: Sequence[int], error_rates: Sequence[float], budget: int) -> list[int]:

@@ -14,7 +14,6 @@ from genrm_cli.metrics.running_stats import (
     Latencies,
     Mergeable,
     RunningStats,
-    Sums,
     odds_interval,
 )
 from genrm_cli.metrics.session_metrics import SessionMetrics
@@ -107,7 +106,7 @@ class RunMetrics(Mergeable):
     redactions: Counter[str] = field(default_factory=Counter)
     reliability: RunningStats = field(default_factory=RunningStats)
     uncertainties: RunningStats = field(default_factory=RunningStats)
-    verdict_sums: Sums = field(default_factory=Sums)
+    verdict_sums: list[float] | None = None
     length_effect: RunningStats = field(default_factory=RunningStats)
     markup_effects: RunningStats = field(default_factory=RunningStats)
     addressed_judge: int = 0

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, fields
 from statistics import NormalDist, fmean
 from typing import Any, Self
 
+import numpy as np
+
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 POWER = 0.8  # the usual chance of finding a difference that there is
 LEAST_SPREAD = 1e-9
@@ -45,16 +47,18 @@ class Mergeable:
 
 
 def _merged(mine: Any, theirs: Any) -> Any:
-    """Merge two values of one field: add numbers, merge counts and those in tables, keep the first
-    of other values.
+    """Merge two values of one field: add numbers, also those of lists and arrays, merge counts and
+    those in tables, keep the first of other values.
     """
     if mine is None:
         return copy.deepcopy(theirs)
-    if theirs is None or isinstance(mine, str | list | tuple):
+    if theirs is None or isinstance(mine, str | tuple):
         return mine
+    if isinstance(mine, list):
+        return [a + b for a, b in zip(mine, theirs, strict=True)]
     if isinstance(mine, bool):
         return mine or theirs
-    if isinstance(mine, int | float):
+    if isinstance(mine, int | float | np.ndarray):
         return mine + theirs
     if isinstance(mine, dict):
         for key, value in theirs.items():
@@ -146,20 +150,6 @@ class RunningStats:
             min=self.low if self.count else None,
             max=self.high if self.count else None,
         )
-
-
-@dataclass(slots=True)
-class Sums:
-    """Sums that parts of a run add up; empty in a part without any."""
-
-    numbers: list[float] = field(default_factory=list)
-
-    def merge(self, other: "Sums") -> None:
-        """Add the sums of another part, which has as many or none."""
-        if not self.numbers:
-            self.numbers = list(other.numbers)
-        elif other.numbers:
-            self.numbers = [a + b for a, b in zip(self.numbers, other.numbers, strict=True)]
 
 
 # Each bucket is a tenth wider than the previous one: quantiles are accurate to 5 %.

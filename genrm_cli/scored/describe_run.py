@@ -123,8 +123,8 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
     if mean is None or n is None:
         return {}
     interval = metrics.reliability_interval
-    if metrics.verdict_sums.numbers:
-        judge = CalibrationStatistics.of_numbers(metrics.verdict_sums.numbers).fit()
+    if metrics.verdict_sums is not None:
+        judge = CalibrationStatistics.of_numbers(metrics.verdict_sums).fit()
         if mean and judge.uncertainty is not None:
             interval = odds_interval(mean, judge.uncertainty)
         elif judge.most_signal is not None:

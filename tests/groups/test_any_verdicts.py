@@ -176,7 +176,7 @@ def check_run(seed: int) -> None:
     for verdicts in judged:
         statistics.add_group(verdicts.judged.size, verdicts.used)
     metrics = RunMetrics()
-    metrics.verdict_sums.numbers = statistics.numbers()
+    metrics.verdict_sums = statistics.numbers()
     for group, rewards in zip(groups, reward_verdicts(judged, plan, statistics.fit()), strict=True):
         for score in rewards.scores:
             line = scored_line(score, rewards, plan)

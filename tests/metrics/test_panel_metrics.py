@@ -73,7 +73,7 @@ def test_alpha_is_that_of_all_pairs(units):
 
 def test_the_figures_of_a_panel_are_counts():
     """Verdicts, missing ones and preferences for the first place by judge."""
-    figures = PanelMetrics(["a", "b", "c"], [1.0, 2.0, 1.0], [True, True, True])
+    figures = PanelMetrics(("a", "b", "c"), (1.0, 2.0, 1.0))
     figures.add_comparison([FIRST, FIRST, None])
     figures.add_comparison([FIRST, SECOND, TIE])
     figures.add_comparison([TIE, TIE, None])
@@ -109,11 +109,11 @@ def test_the_figures_of_a_panel_are_counts():
 
 def test_a_judge_that_grades_has_no_first_place():
     """It was shown each response alone: which of a pair was planned first says nothing of it."""
-    figures = PanelMetrics(["pairs", "grades"], [1.0, 1.0], [True, False])
+    figures = PanelMetrics(("x", "y"), (1.0, 1.0), compares_pairs=False)
     figures.add_comparison([SECOND, FIRST])
     judges = to_json(figures.summary())["judges"]
     assert isinstance(judges, list)
-    assert [judge["first_place_win_rate"] for judge in judges] == [0.0, None]
+    assert [judge["first_place_win_rate"] for judge in judges] == [None, None]
     assert [judge["verdicts"] for judge in judges] == [1, 1]
 
 
@@ -122,7 +122,7 @@ def panel_of(judges, groups=60, size=6, taste=0.0):
     one of a taste of its own that no other judge shares. All have `taste` in common, too.
     """
     generator = random.Random(0)
-    metrics = PanelMetrics([str(n) for n in range(len(judges))], [1] * len(judges), [True] * 9)
+    metrics = PanelMetrics(tuple(map(str, range(len(judges)))), (1.0,) * len(judges))
     for _ in range(groups):
         quality = [generator.gauss() for _ in range(size)]
         shared = [generator.gauss() for _ in range(size)]
@@ -174,4 +174,4 @@ def test_errors_in_common_make_a_panel_worth_less():
     assert found.worth(0.0).reliability > truth + 0.2
     assert found.worth(shared).reliability == pytest.approx(truth, abs=0.03)
     assert found.worth(0.5).effective_judges == pytest.approx(3 / 2, abs=0.01)
-    assert PanelMetrics("ab", [1, 1], [True, True]).worth(0.0) is None
+    assert PanelMetrics(("a", "b"), (1.0, 1.0)).worth(0.0) is None
