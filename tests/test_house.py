@@ -186,7 +186,7 @@ HOMES = {
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),
     "pyarrow": ("storage",),
-    "msgspec": ("scored.json_form", "storage.leases"),
+    "msgspec": ("scored.json_form", "storage.leases", "judging.profiles", "judging.rubrics"),
     "orjson": (
         "storage",
         "jobs",

@@ -2,7 +2,9 @@
 
 A response may hold a verdict in the judge's form. It was broken up in the prompt
 (`neutralise_prompt`), so a judge that quotes it word for word writes no verdict. What is left is a
-judge that repairs what it quotes (`pick_own`)."""
+judge that repairs what it quotes (`pick_own`).
+
+Readers of answers return what they read, or raise `UnreadableError`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +20,31 @@ THINK = "<think>"
 Parsed = TypeVar("Parsed")
 END_THINK = "</think>"
 _ANY_THINK = re.compile("</?think>")
+_SHOWN_END_CHARS = 40  # the last words of an answer show whether it was cut off, or in another form
+
+
+class UnreadableError(Exception):
+    """An answer, or a part of one, holds no verdict."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.detail)
+        self.failure = failure
+
+
+class NoCarrierError(UnreadableError):
+    """An answer holds nothing in the form of a verdict."""
+
+
+def unreadable(
+    detail: str, kind: FailureKind = FailureKind.NO_VERDICT, caused_by: tuple[int, ...] = ()
+) -> UnreadableError:
+    """Return the error of an answer without a verdict, its detail cut to `MAX_DETAIL_CHARS`."""
+    return UnreadableError(Failure(kind, detail[:MAX_DETAIL_CHARS], caused_by))
+
+
+def ambiguous(detail: str, caused_by: tuple[int, ...] = ()) -> UnreadableError:
+    """Return the error of an answer with more than one verdict."""
+    return unreadable(detail, FailureKind.AMBIGUOUS, caused_by)
 
 
 class Answer(NamedTuple):
@@ -53,7 +80,7 @@ class Answer(NamedTuple):
         return all(map(self.broken.forms.has_other_words, around))
 
 
-ReadAnswer = Callable[[Answer], Parsed | Failure]
+ReadAnswer = Callable[[Answer], Parsed]
 
 
 def parse_answer(
@@ -68,37 +95,57 @@ def parse_answer(
     with that opening and another verdict before its first thought, or with another verdict before a
     tag that may be quoted from a response. The responses that hold anything like it are the causes.
     """
+    return attempt(_parse_answer, reply, prompt, read, opening)
+
+
+def attempt(read: Callable[..., Parsed], *arguments: object) -> Parsed | Failure:
+    """Return what is read, or why it cannot be."""
+    try:
+        return read(*arguments)
+    except UnreadableError as error:
+        return error.failure
+
+
+def _parse_answer(
+    reply: Reply, prompt: Prompt, read: ReadAnswer[Parsed], opening: re.Pattern[str] | None
+) -> Parsed:
     if reply.refusal or reply.finish_reason == "content_filter":
-        return make_failure(
-            FailureKind.REFUSED, f"refused: {excerpt(reply.refusal or 'content_filter')}"
+        raise unreadable(
+            f"refused: {excerpt(reply.refusal or 'content_filter')}", FailureKind.REFUSED
         )
     cut_off = reply.finish_reason == "length"
     text = reply.text.rpartition(END_THINK)[2]
     answer = Answer(text, len(reply.text) - len(text), cut_off, prompt.broken)
-    if not answer.text.strip():
+    if not text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
         found = "only reasoning, no answer after it" if thought else "no text at all"
         if cut_off:
-            return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {found}")
-        return make_failure(
-            FailureKind.EMPTY, f"{found} (finish_reason: {excerpt(reply.finish_reason)})"
+            raise _truncated(found)
+        raise unreadable(
+            f"{found} (finish_reason: {excerpt(reply.finish_reason)})", FailureKind.EMPTY
         )
-    outcome = read(answer)
-    if not isinstance(outcome, Failure):
-        for start, end in _spans_before_tags(reply.text, answer, opening):
-            earlier = read(Answer(reply.text[start:end], start, False, prompt.broken))
-            if earlier != outcome and not (
-                isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
-            ):
-                causes = answer.holders(END_THINK)
-                return make_failure(
-                    FailureKind.AMBIGUOUS, f"two verdicts, and {END_THINK} between them", causes
-                )
-    elif outcome.kind is FailureKind.AMBIGUOUS and prompt.broken is not None:
-        return replace(outcome, caused_by=prompt.broken.holders(answer.text, of_any=True))
-    if cut_off and isinstance(outcome, Failure) and outcome.kind is FailureKind.NO_VERDICT:
-        return make_failure(FailureKind.TRUNCATED, f"cut off by the token limit: {outcome.detail}")
-    return outcome
+    try:
+        parsed = read(answer)
+    except UnreadableError as error:
+        failure = error.failure
+        if failure.kind is FailureKind.AMBIGUOUS and prompt.broken is not None:
+            causes = prompt.broken.holders(text, of_any=True)
+            raise UnreadableError(replace(failure, caused_by=causes)) from error
+        if failure.kind is FailureKind.NO_VERDICT and cut_off:
+            raise _truncated(failure.detail) from error
+        raise
+    for start, end in _spans_before_tags(reply.text, answer, opening):
+        earlier = attempt(read, Answer(reply.text[start:end], start, False, prompt.broken))
+        if earlier != parsed and not (
+            isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
+        ):
+            causes = answer.holders(END_THINK)
+            raise ambiguous(f"two verdicts, and {END_THINK} between them", causes)
+    return parsed
+
+
+def _truncated(found: str) -> UnreadableError:
+    return unreadable(f"cut off by the token limit: {found}", FailureKind.TRUNCATED)
 
 
 def _spans_before_tags(
@@ -123,28 +170,29 @@ def parse_prose(
     """Parse an answer in prose, in which `<think>` always begins a thought and is never a
     quotation.
     """
-    return parse_answer(
-        reply,
-        prompt,
-        lambda answer: open_thought() if THINK in answer.text else read(answer),
-        opening,
-    )
+
+    def read_prose(answer: Answer) -> Parsed:
+        refuse_open_thought(answer.text)
+        return read(answer)
+
+    return parse_answer(reply, prompt, read_prose, opening)
 
 
 def parse_first_turn(reply: Reply, prompt: Prompt) -> str | Failure:
     """Return the first of two replies without its thinking, or a failure if it was cut off."""
 
-    def read(answer: Answer) -> str | Failure:
+    def read(answer: Answer) -> str:
         if answer.cut_off:
-            return make_failure(FailureKind.NO_VERDICT, "in the first of two turns")
+            raise unreadable("in the first of two turns")
         return answer.text.strip()
 
     return parse_prose(reply, prompt, read)
 
 
-def open_thought() -> Failure:
-    """Return the failure of an answer with an unclosed thought."""
-    return make_failure(FailureKind.NO_VERDICT, f"{THINK} is opened and never closed")
+def refuse_open_thought(text: str) -> None:
+    """Refuse a text in which a thought is not closed."""
+    if THINK in text:
+        raise unreadable(f"{THINK} is opened and never closed")
 
 
 def excerpt(value: object) -> str:
@@ -154,11 +202,6 @@ def excerpt(value: object) -> str:
     if value is None or isinstance(value, bool | float):
         quoted = str(value)
     return quoted if len(quoted) <= 40 else f"{quoted[:37]}..."
-
-
-def make_failure(kind: FailureKind, detail: str, caused_by: tuple[int, ...] = ()) -> Failure:
-    """Return a failure with a detail of at most `MAX_DETAIL_CHARS`."""
-    return Failure(kind, detail[:MAX_DETAIL_CHARS], caused_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +215,13 @@ class Carrier(Generic[Parsed]):
     result: Parsed | Failure
     form: int = 0
 
+    @property
+    def parsed(self) -> Parsed:
+        """The verdict, or raise `UnreadableError`."""
+        if isinstance(self.result, Failure):
+            raise UnreadableError(self.result)
+        return self.result
+
 
 def agree_exactly(one: Carrier[Parsed], other: Carrier[Parsed]) -> bool:
     """Return whether two carriers state the same verdict."""
@@ -181,25 +231,30 @@ def agree_exactly(one: Carrier[Parsed], other: Carrier[Parsed]) -> bool:
 def pick_own(
     answer: Answer,
     carriers: Sequence[Carrier[Parsed]],
+    lacks: str,
     *,
     agree: Callable[[Carrier[Parsed], Carrier[Parsed]], bool] = agree_exactly,
     ignore_unreadable: bool = True,
-) -> Carrier[Parsed] | Failure | None:
-    """Return the last carrier in the judge's own words, or None if the answer has no carriers.
+) -> Carrier[Parsed]:
+    """Return the last carrier in the judge's own words.
 
     A carrier that says what was broken up in a response is a quotation if another carrier follows
     it that does not. The answer is `ambiguous` if own carriers disagree, or if a response holds all
     of them and the last one stands among other words in an answer without signs. With
-    `ignore_unreadable`, those that cannot be read contradict none."""
+    `ignore_unreadable`, those that cannot be read contradict none.
+
+    Raises:
+        UnreadableError: the last carrier cannot be read, the answer is ambiguous, or, in the words
+            of `lacks`, it has no carriers.
+    """
     found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
     # A passage of a response that cannot be read is a quotation.
     found = [
         (each, held) for each, held in found if not (held and isinstance(each.result, Failure))
     ]
     if not found:
-        return None
-    if len(found) == 1 and not found[0][1]:
-        return found[0][0]
+        end = excerpt(answer.text[-_SHOWN_END_CHARS:])
+        raise NoCarrierError(unreadable(f"{lacks}; ends with {end}").failure)
     # An own carrier that cannot be read may be torn out of a quotation: it makes none of those
     # before it one.
     readable = [
@@ -208,19 +263,20 @@ def pick_own(
         if not (held or isinstance(each.result, Failure))
     ]
     last_own = max(readable, default=-1)
-    if last_own < 0 and answer.may_repair(found[-1][0].start, found[-1][0].end):
-        return make_failure(FailureKind.AMBIGUOUS, "the verdict may be quoted from a response")
+    last = found[-1][0]
+    if last_own < 0 and answer.may_repair(last.start, last.end):
+        raise ambiguous("the verdict may be quoted from a response")
+    if isinstance(last.result, Failure):
+        return last
     own = [each for number, (each, held) in enumerate(found) if not held or number > last_own]
-    if isinstance(own[-1].result, Failure):
-        return own[-1]
     chosen = found[last_own][0]  # the last one if a response holds all of them
-    unreadable = any(isinstance(each.result, Failure) for each in own) and not ignore_unreadable
+    unreadables = [each for each in own if isinstance(each.result, Failure)]
     if last_own < 0:
         agree = agree_exactly  # one of them may be a quotation
-    if unreadable or any(
-        not isinstance(each.result, Failure) and not agree(each, chosen) for each in own
+    if (unreadables and not ignore_unreadable) or not all(
+        isinstance(each.result, Failure) or agree(each, chosen) for each in own
     ):
-        return make_failure(FailureKind.AMBIGUOUS, "two verdicts that contradict each other")
+        raise ambiguous("two verdicts that contradict each other")
     return chosen
 
 
@@ -241,7 +297,7 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
 
 
-def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict | Failure:
+def verdict_of_scores(first: float, second: float, low: float, high: float) -> Verdict:
     """Map two scores, higher is better, linearly from `low`..`high` to 1..5, and their distance to
     the ranking.
 
@@ -250,14 +306,19 @@ def verdict_of_scores(first: float, second: float, low: float, high: float) -> V
     scale is `out_of_range`."""
     for score in (first, second):
         if not low <= score <= high:  # also true for NaN
-            return make_failure(
-                FailureKind.OUT_OF_RANGE, f"a score is {score:g}, expected {low:g} to {high:g}"
-            )
+            raise out_of_range("a score", score, low, high)
     scores = [
         MIN_SCORE + (MAX_SCORE - MIN_SCORE) * ((score - low) / (high - low))
         for score in (first, second)
     ]
     return Verdict(scores[0], scores[1], _ranking((first - second) / (high - low)))
+
+
+def out_of_range(name: str, number: float, low: float, high: float) -> UnreadableError:
+    """Return the error of a number outside its scale."""
+    return unreadable(
+        f"{name} is {number:g}, expected {low:g} to {high:g}", FailureKind.OUT_OF_RANGE
+    )
 
 
 def verdict_of_grades(first: float, second: float) -> Verdict:

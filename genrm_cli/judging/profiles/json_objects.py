@@ -9,9 +9,22 @@ object. The time is linear in the length of any text."""
 import contextlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
+
+from genrm_cli.judging.profiles.answer import (
+    Answer,
+    Carrier,
+    Parsed,
+    ambiguous,
+    attempt,
+    parse_answer,
+    pick_own,
+    refuse_open_thought,
+)
+from genrm_cli.judging.requests import Prompt, Reply
+from genrm_cli.verdicts import Failure
 
 Pairs = tuple[tuple[str, object], ...]
 """A decoded object: its members in order, repeated keys included. Objects within it are `Pairs`
@@ -83,6 +96,45 @@ def text_without(text: str, objects: Iterable[FoundObject], start: int = 0) -> s
         pieces.append(text[position : found.start])
         position = found.end
     return "\n".join([*pieces, text[position:]])
+
+
+def parse_object(
+    reply: Reply,
+    prompt: Prompt,
+    read: Callable[[Pairs], Parsed],
+    keys: Sequence[str],
+    every_key: Sequence[str],
+) -> Parsed | Failure:
+    """Parse the object with one of the keys at its top level; it may be repeated, but not with
+    another verdict.
+
+    Objects that the judge quotes from a response do not count. A judge that quotes a response
+    without escaping its quotation marks can break its own object in two, and a response can be
+    written to cause that: a reply is `ambiguous` if another object with a key cannot be decoded, or
+    if any key, also of those below the top level, follows the object."""
+
+    def read_answer(answer: Answer) -> Parsed:
+        text = answer.text
+        objects = list(iter_objects(text, tuple(keys)))
+        stated = [found for found in objects if any(key in keys for key, _ in found.pairs or ())]
+        refuse_open_thought(text_without(text, stated))
+        carriers = [Carrier(found.start, found.end, attempt(read, found.pairs)) for found in stated]
+        lacks = f"no complete object with {' or '.join(keys)}"
+        own = pick_own(answer, carriers, lacks, ignore_unreadable=False)
+        parsed = own.parsed
+        torn = [text[found.start : found.end] for found in objects if found.pairs is None]
+        if any(_has_key(each, keys) for each in torn):
+            raise ambiguous(f"more than one object with {keys[0]}, and one cannot be read")
+        repeats = [found for found in stated if found.start > own.start]
+        if _has_key(text_without(text, repeats, own.end), every_key):
+            raise ambiguous(f"more of the same follows the object with {keys[0]}")
+        return parsed
+
+    return parse_answer(reply, prompt, read_answer)
+
+
+def _has_key(text: str, keys: Iterable[str]) -> bool:
+    return re.search(rf'"(?:{"|".join(map(re.escape, keys))})"\s*+:', text) is not None
 
 
 def key_form(keys: Iterable[str]) -> str:

@@ -2,12 +2,10 @@ r"""Profiles: how one family of judges is prompted, and how its reply is parsed.
 
     >>> import re
     >>> from functools import partial
-    >>> from genrm_cli.judging.profiles.answer import MEANINGS, Carrier, make_failure
-    >>> from genrm_cli.judging.profiles.answer import parse_prose, pick_own
+    >>> from genrm_cli.judging.profiles.answer import MEANINGS, Carrier, parse_prose, pick_own
     >>> from genrm_cli.judging.profiles.profile import GREEDY, Profile
     >>> from genrm_cli.judging.profiles.prompt import render_pairwise
     >>> from genrm_cli.judging.requests import PairwisePrompt, Reply
-    >>> from genrm_cli.verdicts import Failure, FailureKind
 
     >>> WINNER = re.compile("^Winner: ([AB])$", re.MULTILINE)
     >>> def read(answer):
@@ -15,10 +13,7 @@ r"""Profiles: how one family of judges is prompted, and how its reply is parsed.
     ...         Carrier(*found.span(), MEANINGS["better" if found[1] == "A" else "worse"])
     ...         for found in WINNER.finditer(answer.text)
     ...     ]
-    ...     own = pick_own(answer, stated)
-    ...     if own is None:
-    ...         return make_failure(FailureKind.NO_VERDICT, "no winner")
-    ...     return own if isinstance(own, Failure) else own.result
+    ...     return pick_own(answer, stated, "no winner").parsed
 
     >>> ACME = Profile(
     ...     name="acme",

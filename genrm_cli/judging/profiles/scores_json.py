@@ -11,14 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from genrm_cli.judging.profiles.answer import (
-    THINK,
     Answer,
     Carrier,
+    NoCarrierError,
+    ambiguous,
+    attempt,
     excerpt,
-    make_failure,
-    open_thought,
+    out_of_range,
     parse_answer,
     pick_own,
+    refuse_open_thought,
+    unreadable,
 )
 from genrm_cli.judging.profiles.json_objects import (
     FoundObject,
@@ -75,44 +78,36 @@ def parse_scores_json(reply: Reply, prompt: Prompt) -> Verdict | Failure:
     return parse_answer(reply, prompt, _read_answer, _OPENING)
 
 
-def _read_answer(answer: Answer) -> Verdict | Failure:
-    objects = list(iter_objects(answer.text, KEYS))
+def _read_answer(answer: Answer) -> Verdict:
+    text = answer.text
+    objects = list(iter_objects(text, KEYS))
     fields_of = {found.start: _fields_of(found.pairs) for found in objects}
-    carriers = [found for found in objects if fields_of[found.start]]
-    if THINK in text_without(answer.text, carriers):
-        return open_thought()
-    own = pick_own(
-        answer,
-        [
-            Carrier(found.start, found.end, _read_fields(fields_of[found.start]))
-            for found in carriers
-        ],
-    )
-    if isinstance(own, Failure):
-        return own
-    if own is not None:
-        span = own.start, own.end
-        if isinstance(own.result, Verdict) and _is_contradicted(
-            answer.text, objects, carriers, *span, own.result
-        ):
-            return make_failure(
-                FailureKind.AMBIGUOUS, f"{_in_words(own.result)}, and another that cannot be read"
-            )
-        return own.result
+    stated = [found for found in objects if fields_of[found.start]]
+    refuse_open_thought(text_without(text, stated))
+    carriers = [
+        Carrier(found.start, found.end, attempt(_read_fields, fields_of[found.start]))
+        for found in stated
+    ]
+    try:
+        own = pick_own(answer, carriers, "no object")
+    except NoCarrierError:
+        return _read_broken(answer, objects)
+    verdict = own.parsed
+    if _is_contradicted(text, objects, stated, own):
+        raise ambiguous(f"{_in_words(verdict)}, and another that cannot be read")
+    return verdict
+
+
+def _read_broken(answer: Answer, objects: Sequence[FoundObject]) -> Verdict:
+    """Search an answer without a readable object for the keys, unless it was cut off."""
     if answer.cut_off:
-        return make_failure(FailureKind.NO_VERDICT, f"no complete object with {', '.join(KEYS)}")
+        raise unreadable(f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     text = text_without(answer.text, (found for found in objects if found.pairs is not None))
     verdict = _read_loosely(text)
     loose = [*_LOOSE_FIELD.finditer(answer.text)]
-    if (
-        isinstance(verdict, Verdict)
-        and loose
-        and answer.may_repair(loose[0].start(), loose[-1].end())
-    ):
-        return make_failure(
-            FailureKind.AMBIGUOUS, f"{_in_words(verdict)} may be quoted from a response"
-        )
+    if loose and answer.may_repair(loose[0].start(), loose[-1].end()):
+        raise ambiguous(f"{_in_words(verdict)} may be quoted from a response")
     return verdict
 
 
@@ -129,40 +124,31 @@ def _fields_of(pairs: Pairs | None) -> Fields:
 
 
 def _is_contradicted(
-    answer: str,
-    objects: list[FoundObject],
-    carriers: list[FoundObject],
-    start: int,
-    end: int,
-    verdict: Verdict,
+    answer: str, objects: list[FoundObject], stated: list[FoundObject], own: Carrier[Verdict]
 ) -> bool:
-    """Return whether text that cannot be decoded contradicts the verdict of the object from `start`
-    to `end`.
+    """Return whether text that cannot be decoded contradicts the verdict of an object.
 
     An object that the judge quotes in a string without escaping it breaks the judge's own in two:
     one of them is then readable, and the numbers of the other precede or follow it."""
-    torn = [found for found in objects if found.start > start and found.pairs is None]
-    decoded = [found for found in objects if found.start < start and found.pairs is not None]
-    ahead = text_without(answer[:start], decoded)
+    verdict = own.parsed
+    torn = [found for found in objects if found.start > own.start and found.pairs is None]
+    decoded = [found for found in objects if found.start < own.start and found.pairs is not None]
+    ahead = text_without(answer[: own.start], decoded)
     if _LOOSE_FIELD.search(ahead):
-        before = _read_loosely(ahead)
-        if (
-            before != verdict
-            if isinstance(before, Verdict)
-            else before.kind is FailureKind.AMBIGUOUS
-        ):
+        before = attempt(_read_loosely, ahead)
+        is_unclear = isinstance(before, Failure) and before.kind is not FailureKind.AMBIGUOUS
+        if before != verdict and not is_unclear:
             return True
     if any(_KEY.search(answer, found.start, found.end) for found in torn):
         return True
-    numbers = {"score_1": verdict.score_1, "score_2": verdict.score_2, "ranking": verdict.ranking}
-    behind = text_without(answer, (found for found in carriers if found.start > start), end)
+    behind = text_without(answer, (found for found in stated if found.start > own.start), own.end)
     return any(
-        _to_number(_loose_value(found)) != numbers[found["key"]]
+        _to_number(_loose_value(found)) != getattr(verdict, found["key"])
         for found in _LOOSE_FIELD.finditer(behind)
     )
 
 
-def _read_loosely(answer: str) -> Verdict | Failure:
+def _read_loosely(answer: str) -> Verdict:
     """Parse the keys and their values from broken JSON: after the first `"overall": {`, or else
     anywhere.
 
@@ -171,14 +157,12 @@ def _read_loosely(answer: str) -> Verdict | Failure:
     overall = _OVERALL.search(answer)
     if overall is None and '"rubric_evaluations"' in answer:
         # Each rubric entry has the same three keys, and none of these is the verdict.
-        return make_failure(FailureKind.NO_VERDICT, "rubric_evaluations without a readable overall")
+        raise unreadable("rubric_evaluations without a readable overall")
     fields: dict[str, list[object]] = {}
     for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):
         fields.setdefault(found["key"], []).append(_loose_value(found))
     if not fields:
-        return make_failure(
-            FailureKind.NO_VERDICT, f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}"
-        )
+        raise unreadable(f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}")
     return _read_fields(fields)
 
 
@@ -186,31 +170,25 @@ def _loose_value(field: re.Match[str]) -> str:
     return field["value"] if field["end"] is not None else f"{field['value']}..."
 
 
-def _read_fields(fields: Fields) -> Verdict | Failure:
+def _read_fields(fields: Fields) -> Verdict:
     missing = [key for key in KEYS if key not in fields]
     if missing:
-        return make_failure(FailureKind.NO_VERDICT, f"missing: {', '.join(missing)}")
-    numbers: dict[str, float] = {}
-    for key in KEYS:
-        number = _read_number(key, fields[key])
-        if isinstance(number, Failure):
-            return number
-        numbers[key] = number
-    return Verdict(numbers["score_1"], numbers["score_2"], numbers["ranking"])
+        raise unreadable(f"missing: {', '.join(missing)}")
+    score_1, score_2, ranking = (_read_number(key, fields[key]) for key in KEYS)
+    return Verdict(score_1, score_2, ranking)
 
 
-def _read_number(key: str, values: Sequence[object]) -> float | Failure:
-    number, *others = map(_to_number, values)
-    if others and len({number, *others}) > 1:
+def _read_number(key: str, values: Sequence[object]) -> float:
+    numbers = [_to_number(value) for value in values]
+    if len(numbers) > 1 and len(set(numbers)) > 1:
         given = " and ".join(excerpt(value) for value in values[:3])
-        return make_failure(FailureKind.AMBIGUOUS, f"{key} is given more than once: {given}")
+        raise ambiguous(f"{key} is given more than once: {given}")
+    number = numbers[0]
     if number is None:
-        return make_failure(FailureKind.NO_VERDICT, f"{key} is not a number: {excerpt(values[0])}")
+        raise unreadable(f"{key} is not a number: {excerpt(values[0])}")
     low, high = _RANGES[key]
     if not low <= number <= high:  # also true for NaN
-        return make_failure(
-            FailureKind.OUT_OF_RANGE, f"{key} is {number:g}, expected {low:g} to {high:g}"
-        )
+        raise out_of_range(key, number, low, high)
     return number
 
 
@@ -233,7 +211,6 @@ def _in_words(verdict: Verdict) -> str:
 MAX_VAIN_CHARS = 2_000_000
 
 _JSON_FENCE = re.compile("```json", re.IGNORECASE)
-_Numbers = tuple[float, float, float, bool]  # the last: whether a default replaces one of them
 _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2 or ranking")
 
 
@@ -250,35 +227,32 @@ def parse_scores_json_as_reference(
     del prompt  # NeMo Gym does not look for quotations
     defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
     try:
-        numbers = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
+        verdict = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
     except (ValueError, OverflowError, RecursionError):
         # Integers too long for `int` or too large for `float`, nesting too deep: NeMo Gym also
         # stops here.
+        verdict = None
+    if verdict is None:
         return _NOTHING
-    if numbers is None:
-        return _NOTHING
-    if not all(map(math.isfinite, numbers[:3])):
-        return Failure(
-            FailureKind.OUT_OF_RANGE,
-            f"not finite: {', '.join(f'{number:g}' for number in numbers[:3])}",
-        )
-    return Verdict(*numbers)
+    if not all(map(math.isfinite, (verdict.score_1, verdict.score_2, verdict.ranking))):
+        return Failure(FailureKind.OUT_OF_RANGE, f"not finite: {_in_words(verdict)}")
+    return verdict
 
 
-def _read_fences(text: str, defaults: dict[str, float]) -> _Numbers | None:
+def _read_fences(text: str, defaults: dict[str, float]) -> Verdict | None:
     position = 0
     while opening := _JSON_FENCE.search(text, position):
         closing = text.find("```", opening.end())
         if closing < 0:
             return None
         for source in _iter_braced(text[opening.end() : closing]):
-            if (numbers := _read_object(source, defaults)) is not None:
-                return numbers
+            if (verdict := _read_object(source, defaults)) is not None:
+                return verdict
         position = closing + 3
     return None
 
 
-def _read_anywhere(text: str, defaults: dict[str, float]) -> _Numbers | None:
+def _read_anywhere(text: str, defaults: dict[str, float]) -> Verdict | None:
     last = None
     for source in _iter_braced(text):
         last = _read_object(source, defaults) or last
@@ -298,17 +272,17 @@ def _iter_braced(text: str) -> Iterator[str]:
             position = closing + 1
 
 
-def _read_object(source: str, defaults: dict[str, float]) -> _Numbers | None:
+def _read_object(source: str, defaults: dict[str, float]) -> Verdict | None:
     try:
         value: object = json.loads(source)
     except json.JSONDecodeError:
         return None
     if isinstance(value, dict) and isinstance(value.get("overall"), dict):
         value = value["overall"]
-    if not isinstance(value, dict) or not any(key in value for key in KEYS):
+    if not isinstance(value, dict) or value.keys().isdisjoint(KEYS):
         return None
     try:
         score_1, score_2, ranking = (float(value.get(key, defaults[key])) for key in KEYS)
     except (TypeError, ValueError):
         return None
-    return score_1, score_2, ranking, not all(key in value for key in KEYS)
+    return Verdict(score_1, score_2, ranking, defaulted=not value.keys() >= set(KEYS))

@@ -5,31 +5,16 @@ constrain the judge to it, and the others are asked for the same in words. So a 
 leniently where models vary (a number as a string, a quotation left out, an entry given as its only
 value), and strictly everywhere else.
 
-A judge that quotes a response without escaping its quotation marks can break its own object in two,
-and a response can be written to cause that. The rest of the judge's object then cannot be parsed,
-contradicts the forged one, or repeats one of its keys. Each of these makes the answer ambiguous.
-For the same reason an object may hold neither unexpected nested values nor a key in the wrong
-place: they could be the judge's real answer."""
+An object may hold neither unexpected nested values nor a key in the wrong place: they could be the
+judge's real answer, if a response that it quotes has torn its object in two."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from genrm_cli.judging.profiles.answer import (
-    THINK,
-    Answer,
-    Carrier,
-    excerpt,
-    make_failure,
-    open_thought,
-    parse_answer,
-    parse_decimal,
-    pick_own,
-)
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, text_without
+from genrm_cli.judging.profiles.answer import ambiguous, excerpt, parse_decimal, unreadable
+from genrm_cli.judging.profiles.json_objects import key_form, parse_object
 from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, GradingProfile, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
@@ -45,14 +30,6 @@ and those of the user or client are what it had to deal with."""
 
 Given = dict[str, Any]
 """The members of an object, each of the type that its schema asks for."""
-
-
-class GradesError(Exception):
-    """An object is not of the requested form."""
-
-    def __init__(self, kind: FailureKind, detail: str) -> None:
-        super().__init__(detail)
-        self.kind = kind
 
 
 def graded_profile(
@@ -72,16 +49,22 @@ def graded_profile(
         title: of the schema.
         properties: schema by key of the object. Texts without a list of choices are notes, which
             may be missing; all else must be there, but for lists, which are then empty.
-        grade: makes grades of the object, or raises `GradesError`.
+        grade: makes grades of the object, or raises `UnreadableError`.
     """
     form = _GradedForm(properties)
+
+    def parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
+        return parse_object(
+            reply, prompt, lambda pairs: grade(prompt, form.read(pairs)), form.keys, form.every_key
+        )
+
     return GradingProfile(
         name=name,
         version=version,
         about=about,
         request_fields=request_object(title, properties),
         render_messages=render,
-        parse_reply=partial(_parse_reply, form, grade),
+        parse_reply=parse_reply,
         verdict_forms=(key_form(form.every_key),),
         whole_group=whole_group,
     )
@@ -129,15 +112,15 @@ def in_order(entries: Sequence[Given], count: int) -> list[Given]:
 
 
 def check_numbers(numbers: Sequence[float], count: int) -> None:
-    """Raise `GradesError` unless the numbers are 0 to count - 1, each exactly once."""
+    """Raise `UnreadableError` unless the numbers are 0 to count - 1, each exactly once."""
     known = set(range(count))
     for number in numbers:
         if number not in known:  # also NaN and fractions
-            raise GradesError(FailureKind.OUT_OF_RANGE, f"there is no number {number:g} of {count}")
+            raise unreadable(f"there is no number {number:g} of {count}", FailureKind.OUT_OF_RANGE)
     if len(numbers) > len(set(numbers)):
-        raise GradesError(FailureKind.AMBIGUOUS, "a number is named more than once")
+        raise ambiguous("a number is named more than once")
     if missing := known.difference(map(int, numbers)):
-        raise GradesError(FailureKind.NO_VERDICT, f"number {min(missing)} is not named")
+        raise unreadable(f"number {min(missing)} is not named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,30 +140,28 @@ class _GradedForm:
         return tuple(dict.fromkeys(_iter_keys(self.properties)))
 
     def read(self, pairs: object, properties: Fields | None = None) -> Given:
-        """Return the members of a decoded object, or raise `GradesError`."""
-        schemas = self.properties if properties is None else properties
+        """Return the members of a decoded object, or raise `UnreadableError`."""
+        schemas: Mapping[str, Any] = self.properties if properties is None else properties
         if not isinstance(pairs, tuple):
-            raise GradesError(FailureKind.NO_VERDICT, f"not an object: {excerpt(pairs)}")
+            raise unreadable(f"not an object: {excerpt(pairs)}")
         given: Given = {}
         for key, value in pairs:
             if key in given:
-                raise GradesError(FailureKind.AMBIGUOUS, f"{key} is given more than once")
+                raise ambiguous(f"{key} is given more than once")
             if key in schemas:
                 given[key] = self._read_value(key, value, schemas[key])
             elif key in self.every_key or isinstance(value, tuple | list | float):
-                raise GradesError(
-                    FailureKind.NO_VERDICT, f"unexpected {excerpt(key)}: {excerpt(value)}"
-                )
+                raise unreadable(f"unexpected {excerpt(key)}: {excerpt(value)}")
         for key in schemas.keys() - given.keys():
             if schemas[key] == TEXT:
                 given[key] = ""
-            elif _type_of(schemas[key]) == "array":
+            elif schemas[key]["type"] == "array":
                 given[key] = []
             else:
-                raise GradesError(FailureKind.NO_VERDICT, f"{key} is not given")
+                raise unreadable(f"{key} is not given")
         return given
 
-    def _read_value(self, key: str, value: object, schema: Any) -> object:
+    def _read_value(self, key: str, value: object, schema: Mapping[str, Any]) -> object:
         kind = schema["type"]
         is_wrong = isinstance(value, tuple | list)
         if kind == "object":
@@ -190,7 +171,7 @@ class _GradedForm:
             return self.read(value, schema["properties"])
         if kind == "array":
             if not isinstance(value, list):
-                raise GradesError(FailureKind.NO_VERDICT, f"{key} is not a list: {excerpt(value)}")
+                raise unreadable(f"{key} is not a list: {excerpt(value)}")
             return [self._read_value(key, each, schema["items"]) for each in value]
         if kind == "boolean":
             is_wrong = not isinstance(value, bool)
@@ -204,16 +185,12 @@ class _GradedForm:
             is_wrong = not isinstance(value, float)
             if not is_wrong and value not in schema.get("enum", [value]):
                 expected = " or ".join(f"{each:.15g}" for each in schema["enum"])
-                raise GradesError(
-                    FailureKind.OUT_OF_RANGE, f"{key} is {value:g}, expected {expected}"
+                raise unreadable(
+                    f"{key} is {value:g}, expected {expected}", FailureKind.OUT_OF_RANGE
                 )
         if is_wrong:
-            raise GradesError(FailureKind.NO_VERDICT, f"{key} is {excerpt(value)}")
+            raise unreadable(f"{key} is {excerpt(value)}")
         return value
-
-
-def _type_of(schema: object) -> object:
-    return schema["type"] if isinstance(schema, Mapping) else None
 
 
 def _iter_keys(properties: Any) -> Iterator[str]:
@@ -226,57 +203,3 @@ def _iter_keys(properties: Any) -> Iterator[str]:
         yield key
         if schema["type"] == "object":
             yield from _iter_keys(schema["properties"])
-
-
-def _parse_reply(
-    form: _GradedForm,
-    grade: Callable[[ListwisePrompt, Given], Grades],
-    reply: Reply,
-    prompt: ListwisePrompt,
-) -> Grades | Failure:
-    """Parse the object with one of the keys at its top level; it may be repeated, but not with
-    other grades.
-
-    Objects that the judge quotes from a response do not count. A reply is `ambiguous` if any of the
-    keys follows the object."""
-
-    def read_object(pairs: Pairs) -> Grades | Failure:
-        try:
-            return grade(prompt, form.read(pairs))
-        except GradesError as error:
-            return make_failure(error.kind, str(error))
-
-    def read(answer: Answer) -> Grades | Failure:
-        text = answer.text
-        keys = form.keys
-        objects = list(iter_objects(text, keys))
-        carriers = [found for found in objects if any(key in keys for key, _ in found.pairs or ())]
-        if THINK in text_without(text, carriers):
-            return open_thought()
-        said = [
-            Carrier(found.start, found.end, read_object(found.pairs or ())) for found in carriers
-        ]
-        own = pick_own(answer, said, ignore_unreadable=False)
-        if own is None:
-            lacks = f"no complete object with {' or '.join(keys)}; ends with {excerpt(text[-40:])}"
-            return make_failure(FailureKind.NO_VERDICT, lacks)
-        if isinstance(own, Failure) or isinstance(own.result, Failure):
-            return own if isinstance(own, Failure) else own.result
-        torn = [text[found.start : found.end] for found in objects if found.pairs is None]
-        if any(_has_key(each, keys) for each in torn):
-            return make_failure(
-                FailureKind.AMBIGUOUS,
-                f"more than one object with {keys[0]}, and one cannot be read",
-            )
-        repeats = [found for found in carriers if found.start > own.start]
-        if _has_key(text_without(text, repeats, own.end), form.every_key):
-            return make_failure(
-                FailureKind.AMBIGUOUS, f"more of the same follows the object with {keys[0]}"
-            )
-        return own.result
-
-    return parse_answer(reply, prompt, read)
-
-
-def _has_key(text: str, keys: tuple[str, ...]) -> bool:
-    return re.search(rf'"(?:{"|".join(map(re.escape, keys))})"\s*+:', text) is not None

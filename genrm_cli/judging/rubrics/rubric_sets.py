@@ -2,14 +2,15 @@
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.answer import parse_decimal
-from genrm_cli.judging.profiles.custom import parse_name, version_of
-from genrm_cli.judging.profiles.custom_verdict import refuse_unknown
 from genrm_cli.judging.profiles.profile import Fields
+from genrm_cli.judging.profiles.toml_table import NamedTable, TomlTable, parse_table, version_of
 
 ScoreMap = tuple[tuple[float, str], ...]
 
@@ -62,86 +63,53 @@ class RubricSet:
         return [rubric.component_name for rubric in self.rubrics]
 
 
+class _RubricTable(TomlTable):
+    # A letter or a digit names the component.
+    title: Annotated[str, msgspec.Meta(pattern="[A-Za-z0-9]")]
+    description: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    polarity: Literal["positive", "negative"] = "positive"
+    scores: list[float] | dict[str, Any] | None = None
+
+
+class _SetTable(NamedTable, kw_only=True):
+    rubric: Annotated[list[_RubricTable], msgspec.Meta(min_length=1)]
+
+
 def parse_rubric_set(table: Fields, where: str) -> RubricSet:
     """Parse a rubric set from the file `where`; its version is a digest of its content."""
-    refuse_unknown(table, {"name", "about", "rubric"}, where)
-    name = parse_name(table, where)
-    about = str(table.get("about", f"from {where}"))
-    entries = table.get("rubric")
-    if not isinstance(entries, list) or not entries:
-        raise UsageError(f"{where}: no [[rubric]] found; add one with a title and a description.")
+    given = parse_table(_SetTable, table, where)
     rubrics: dict[str, Rubric] = {}
-    for number, entry in enumerate(entries, start=1):
-        rubric = _rubric_of(entry, f"{where}: [[rubric]] {number}")
+    for number, entry in enumerate(given.rubric, start=1):
+        rubric = Rubric(
+            entry.title.strip(),
+            entry.description.strip(),
+            entry.polarity == "positive",
+            _score_map_of(entry.scores, f"{where}: [[rubric]] {number}"),
+        )
         twin = rubrics.setdefault(rubric.component_name, rubric)
         if twin is not rubric:
             raise UsageError(
                 f"{where}: the titles {twin.title!r} and {rubric.title!r} both map to "
-                f"{rubric.component_name}; "
-                "rename one of them."
+                f"{rubric.component_name}; rename one of them."
             )
-    return RubricSet(name, version_of(table), about, tuple(rubrics.values()))
+    return RubricSet(given.name, version_of(table), given.about, tuple(rubrics.values()))
 
 
-def _rubric_of(entry: object, where: str) -> Rubric:
-    if not isinstance(entry, Mapping):
-        raise UsageError(f"{where} is {entry!r}; expected a table with a title and a description.")
-    refuse_unknown(entry, {"title", "description", "polarity", "scores"}, where)
-    title = entry.get("title")
-    description = entry.get("description")
-    if (
-        not isinstance(title, str)
-        or not isinstance(description, str)
-        or not (title.strip() and description.strip())
-    ):
-        raise UsageError(
-            f"{where}: title is {title!r}, description is {description!r}; expected non-empty "
-            "texts."
-        )
-    if not re.search("[A-Za-z0-9]", title):
-        raise UsageError(
-            f"{where}: title {title!r} needs a letter a to z or a digit, to name its component."
-        )
-    polarity = entry.get("polarity", "positive")
-    if polarity not in ("positive", "negative"):
-        raise UsageError(
-            f"{where}: polarity is {polarity!r}; expected positive, or negative for a flaw."
-        )
-    score_map = _score_map_of(entry["scores"], where) if "scores" in entry else YES_OR_NO
-    return Rubric(title.strip(), description.strip(), polarity == "positive", score_map)
-
-
-def _score_map_of(scores: object, where: str) -> ScoreMap:
-    if not isinstance(scores, list | Mapping):
-        raise UsageError(
-            f"{where}: scores is {scores!r}; expected a list such as [1, 2], "
-            "or a table such as { 1 = 'bad', 2 = 'good' }."
-        )
-    pairs = scores.items() if isinstance(scores, Mapping) else [(score, "") for score in scores]
+def _score_map_of(scores: list[float] | dict[str, Any] | None, where: str) -> ScoreMap:
+    if scores is None:
+        return YES_OR_NO
+    meanings: dict[Any, Any] = scores if isinstance(scores, dict) else dict.fromkeys(scores, "")
     numbers: dict[float, str] = {}
-    for given, meaning in pairs:
+    for given, meaning in meanings.items():
+        score = parse_decimal(given) if isinstance(given, str) else given
+        if score is None or not math.isfinite(score):
+            raise UsageError(f"{where}: the score {given!r} is not a number.")
         if not isinstance(meaning, str):  # TOML parsed the decimal point of a score as a path
             raise UsageError(
                 f"{where}: the meaning of score {given} is {meaning!r}; expected a text (and a "
-                "score such as '0.5' in "
-                "quotation marks)."
+                "score such as '0.5' in quotation marks)."
             )
-        score = (
-            parse_decimal(given)
-            if isinstance(given, str) and isinstance(scores, Mapping)
-            else given
-        )
-        if (
-            isinstance(score, bool)
-            or not isinstance(score, int | float)
-            or not math.isfinite(score)
-        ):
-            raise UsageError(f"{where}: the score {given!r} is not a number.")
-        if float(score) in numbers:
-            raise UsageError(f"{where}: the score {given!r} is given twice.")
         numbers[float(score)] = " ".join(meaning.split())
-    if len(numbers) < 2:
-        raise UsageError(
-            f"{where}: scores must have at least two entries, so that the judge has a choice."
-        )
+    if len(numbers) < max(2, len(scores)):
+        raise UsageError(f"{where}: expected two or more scores, each given once.")
     return tuple(sorted(numbers.items()))

@@ -7,11 +7,11 @@ other."""
 
 from functools import partial
 
-from genrm_cli.judging.profiles.answer import MEANINGS, Answer, excerpt, make_failure, parse_prose
+from genrm_cli.judging.profiles.answer import MEANINGS, Answer, out_of_range, parse_prose
 from genrm_cli.judging.profiles.families.nemotron_boxed import FENCES, RANKING, read_boxes
 from genrm_cli.judging.profiles.profile import THINKING, Profile
 from genrm_cli.judging.profiles.prompt import NUMBERS, render_pairwise
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Verdict
 
 _FIRST_TURN = """\
 Do not decide yet. First name the two or three qualities that matter most for this request, and \
@@ -25,15 +25,11 @@ and with nothing after it:
 [The End of Ranking Score]"""
 
 
-def _read(answer: Answer) -> Verdict | Failure:
-    winner = read_boxes(answer, RANKING, "Ranking Score", 1, (1, 2))
-    if isinstance(winner, Failure):
-        return winner
-    if winner[0] not in (1, 2):
-        return make_failure(
-            FailureKind.OUT_OF_RANGE, f"{excerpt(winner[0])} is neither response 1 nor response 2"
-        )
-    return MEANINGS["better" if winner[0] == 1 else "worse"]
+def _read(answer: Answer) -> Verdict:
+    (winner,) = read_boxes(answer, RANKING, "Ranking Score", 1, (1, 2))
+    if winner not in (1, 2):
+        raise out_of_range("the ranking", winner, 1, 2)
+    return MEANINGS["better" if winner == 1 else "worse"]
 
 
 PROFILE = Profile(

@@ -13,20 +13,17 @@ from hashlib import sha256
 from random import Random
 
 from genrm_cli.judging.profiles.answer import (
-    THINK,
-    Answer,
-    Carrier,
+    UnreadableError,
+    ambiguous,
     excerpt,
-    make_failure,
-    open_thought,
-    parse_answer,
-    pick_own,
+    out_of_range,
+    unreadable,
 )
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form, text_without
+from genrm_cli.judging.profiles.json_objects import Pairs, key_form, parse_object
 from genrm_cli.judging.profiles.profile import THINKING, ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import render_listwise
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, Grades
 
 # Ten grades: with five, judges give the same one to half of a list.
 _LOWEST = 1.0
@@ -110,87 +107,54 @@ def parse_list(
     """Parse the scores of the responses with these labels; never raises.
 
     A reply that leaves some out is a failure with the grades of the others as its `partial`."""
-    return parse_answer(reply, prompt, partial(_read_answer, form, labels))
+    keys = (form.scores, form.ranking)
+    return parse_object(reply, prompt, partial(_read_object, form, labels), keys[:1], keys)
 
 
-def _read_answer(form: ListForm, labels: Sequence[str], answer: Answer) -> Grades | Failure:
-    objects = list(iter_objects(answer.text, (form.scores,)))
-    scored = [each for each in objects if _value(each.pairs or (), form.scores)]
-    if THINK in text_without(answer.text, scored):
-        return open_thought()
-    carriers = [
-        Carrier(each.start, each.end, _read_object(form, labels, each.pairs or ()))
-        for each in scored
-    ]
-    own = pick_own(answer, carriers, ignore_unreadable=False)
-    if own is None:
-        ends = excerpt(answer.text[-40:])
-        return make_failure(FailureKind.NO_VERDICT, f"no object with scores; ends with {ends}")
-    if isinstance(own, Failure):
-        return own
-    # A response that the judge quotes without escaping it can tear the judge's own object in two.
-    torn = (each for each in objects if each.pairs is None and each.start > own.start)
-    if any(answer.text.find(f'"{form.scores}"', each.start, each.end) >= 0 for each in torn):
-        return make_failure(FailureKind.AMBIGUOUS, "scores, then others that cannot be read")
-    return own.result
-
-
-def _value(pairs: Pairs, key: str) -> list[object]:
-    return [value for name, value in pairs if name == key]
-
-
-def _read_object(form: ListForm, labels: Sequence[str], pairs: Pairs) -> Grades | Failure:
-    given = _value(pairs, form.scores)
-    rankings = _value(pairs, form.ranking)
+def _read_object(form: ListForm, labels: Sequence[str], pairs: Pairs) -> Grades:
+    given, rankings = (
+        [value for name, value in pairs if name == key] for key in (form.scores, form.ranking)
+    )
     if len(given) != 1 or len(rankings) > 1:
-        return make_failure(FailureKind.AMBIGUOUS, "scores or ranking are given more than once")
+        raise ambiguous("scores or ranking are given more than once")
     scores = _read_scores(form, labels, given[0])
-    if isinstance(scores, Failure):
-        return scores
     order = _read_ranking(scores, rankings[0]) if rankings else []
-    if isinstance(order, Failure):
-        return order
     places = [place for place, label in enumerate(labels) if label in scores]
     grades = tuple(_grade(form, scores, order, labels[place]) for place in places)
     if len(grades) == len(labels):
         return Grades(grades)
     missing = ", ".join(label for label in labels if label not in scores)
-    failure = make_failure(FailureKind.NO_VERDICT, f"no score for {missing}")
-    return replace(failure, partial=Grades(grades, places=tuple(places)))
+    failure = unreadable(f"no score for {missing}").failure
+    raise UnreadableError(replace(failure, partial=Grades(grades, places=tuple(places))))
 
 
-def _read_scores(
-    form: ListForm, labels: Sequence[str], entries: object
-) -> dict[str, float] | Failure:
+def _read_scores(form: ListForm, labels: Sequence[str], entries: object) -> dict[str, float]:
     """Return the score by label, of at least two labels."""
     if not isinstance(entries, tuple):
-        return make_failure(FailureKind.NO_VERDICT, "the scores are not an object")
+        raise unreadable("the scores are not an object")
     scores: dict[str, float] = {}
     for label, score in entries:
         if label not in labels:
-            return make_failure(FailureKind.NO_VERDICT, f"unknown label {excerpt(label)}")
+            raise unreadable(f"unknown label {excerpt(label)}")
         if label in scores:
-            return make_failure(FailureKind.AMBIGUOUS, f"label {label} is scored twice")
+            raise ambiguous(f"label {label} is scored twice")
         if not isinstance(score, float):
-            return make_failure(FailureKind.NO_VERDICT, f"the score of {label} is not a number")
+            raise unreadable(f"the score of {label} is not a number")
         if not form.lowest <= score <= form.highest:
-            detail = f"a score is {score:g}, expected {form.lowest:g} to {form.highest:g}"
-            return make_failure(FailureKind.OUT_OF_RANGE, detail)
+            raise out_of_range("a score", score, form.lowest, form.highest)
         scores[label] = score
     if len(scores) < 2:
-        return make_failure(FailureKind.NO_VERDICT, "fewer than two labels are scored")
+        raise unreadable("fewer than two labels are scored")
     return scores
 
 
-def _read_ranking(scores: Mapping[str, float], order: object) -> list[str] | Failure:
+def _read_ranking(scores: Mapping[str, float], order: object) -> list[str]:
     """Return the scored labels from best to worst."""
     if not isinstance(order, list) or sorted(map(str, order)) != sorted(scores):
-        return make_failure(
-            FailureKind.NO_VERDICT, "the ranking does not name each scored label once"
-        )
+        raise unreadable("the ranking does not name each scored label once")
     ordered = [scores[label] for label in order]
     if any(after > before for before, after in itertools.pairwise(ordered)):
-        return make_failure(FailureKind.AMBIGUOUS, "scores and ranking contradict each other")
+        raise ambiguous("scores and ranking contradict each other")
     return order
 
 
@@ -207,7 +171,7 @@ def _grade(form: ListForm, scores: Mapping[str, float], order: list[str], label:
 
 PROFILE = GradingProfile(
     name="listwise",
-    version=2,
+    version=3,
     about="any chat model, all responses of a list in one call; scores 1 to 10 and the ranking",
     request_fields=THINKING,
     takes_reference=True,

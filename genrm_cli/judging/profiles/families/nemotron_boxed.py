@@ -5,6 +5,7 @@ Its model card has no role for a principle, and a chat template may drop an unkn
 principle goes into the system turn. Its sampling is not published, so the server chooses the
 temperature."""
 
+import math
 import re
 from functools import partial
 from types import MappingProxyType
@@ -12,24 +13,18 @@ from types import MappingProxyType
 from genrm_cli.judging.profiles.answer import (
     Answer,
     Carrier,
+    attempt,
     excerpt,
-    make_failure,
+    out_of_range,
     parse_decimal,
     parse_prose,
     pick_own,
+    unreadable,
 )
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
 from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.verdicts import (
-    MAX_RANKING,
-    MAX_SCORE,
-    MIN_RANKING,
-    MIN_SCORE,
-    Failure,
-    FailureKind,
-    Verdict,
-)
+from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Verdict
 
 _PRINCIPLE = "Judge the responses by this principle:\n"
 # A fence ends at the next one: a number is complete even if the judge forgets to close its fence.
@@ -42,8 +37,6 @@ FENCES = r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]"
 _NUMBER = r"\s*\+?0*[1-6](?:\.[0-9]{0,9})?\s*"
 _FORMS = (FENCES, rf"\\boxed\s*\{{{_NUMBER}(?:,{_NUMBER})?\}}")
 
-_Numbers = tuple[float, ...]
-
 
 def _render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
     history = list(prompt.conversation)
@@ -55,55 +48,44 @@ def _render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
     return nemotron.render_messages(PairwisePrompt(history, prompt.response_1, prompt.response_2))
 
 
-def _read(answer: Answer) -> Verdict | Failure:
-    scores = read_boxes(answer, _SCORES, "Individual Scores", 2, (MIN_SCORE, MAX_SCORE))
-    if isinstance(scores, Failure):
-        return scores
-    ranking = read_boxes(answer, RANKING, "Ranking Score", 1, (MIN_RANKING, MAX_RANKING))
-    return ranking if isinstance(ranking, Failure) else Verdict(scores[0], scores[1], ranking[0])
+def _read(answer: Answer) -> Verdict:
+    score_1, score_2 = read_boxes(answer, _SCORES, "Individual Scores", 2, (MIN_SCORE, MAX_SCORE))
+    (ranking,) = read_boxes(answer, RANKING, "Ranking Score", 1, (MIN_RANKING, MAX_RANKING))
+    return Verdict(score_1, score_2, ranking)
 
 
 def read_boxes(
     answer: Answer, fenced: re.Pattern[str], title: str, count: int, bounds: tuple[float, float]
-) -> _Numbers | Failure:
+) -> tuple[float, ...]:
     """Parse the last box in the last fence with this title. The judge's other boxes in such fences
     must agree.
     """
-    *_, last = [None, *fenced.finditer(answer.text)]
-    if last is None or not _BOX.search(last[1]):
-        end = excerpt(answer.text[-40:])
-        return make_failure(
-            FailureKind.NO_VERDICT, rf"no \boxed{{}} under {title}; ends with {end}"
-        )
-
+    fences = list(fenced.finditer(answer.text))
+    # An own fence without a box says that the boxes before it are quotations.
+    if fences and not _BOX.search(fences[-1][1]):
+        fences = []
     # The fence belongs to its box: many responses hold a box.
     boxes = [
-        Carrier(fence.start(), fence.start(1) + box.end(), _read_box(box[1], title, count, bounds))
-        for fence in fenced.finditer(answer.text)
+        Carrier(
+            fence.start(),
+            fence.start(1) + box.end(),
+            attempt(_read_box, box[1], title, count, bounds),
+        )
+        for fence in fences
         for box in _BOX.finditer(fence[1])
     ]
-    own = pick_own(answer, boxes)
-    return (
-        own.result
-        if isinstance(own, Carrier)
-        else own or make_failure(FailureKind.NO_VERDICT, f"no {title}")
-    )
+    return pick_own(answer, boxes, rf"no \boxed{{}} under {title}").parsed
 
 
-def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> _Numbers | Failure:
-    parts = box.split(",")
-    decimals = map(parse_decimal, parts)
-    numbers = tuple(number for number in decimals if number is not None)
-    if not len(numbers) == count == len(parts):
-        return make_failure(
-            FailureKind.NO_VERDICT, f"{title}: {excerpt(box)} is not {count} number(s)"
-        )
-    low, high = bounds
-    if not all(low <= number <= high for number in numbers):
-        return make_failure(
-            FailureKind.OUT_OF_RANGE, f"{title}: {excerpt(box)} is not within {low:g} to {high:g}"
-        )
-    return numbers
+def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> tuple[float, ...]:
+    decimals = map(parse_decimal, box.split(","))
+    numbers = [math.nan if number is None else number for number in decimals]
+    if len(numbers) != count or math.nan in numbers:
+        raise unreadable(f"{title}: {excerpt(box)} is not {count} number(s)")
+    for number in numbers:
+        if not bounds[0] <= number <= bounds[1]:
+            raise out_of_range(title, number, *bounds)
+    return tuple(numbers)
 
 
 PROFILE = Profile(

@@ -9,19 +9,12 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from genrm_cli.judging.profiles.answer import (
-    Answer,
-    Carrier,
-    excerpt,
-    make_failure,
-    parse_prose,
-    pick_own,
-)
+from genrm_cli.judging.profiles.answer import Answer, Carrier, parse_prose, pick_own, unreadable
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import ListwisePrompt, Reply
-from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, FailureKind, Grades
+from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, Grades
 
 _PRINCIPLE = """\
 The response helps the user: it is correct, does what was asked, leaves out nothing that matters, \
@@ -49,25 +42,18 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
     Source: the model card of Qwen3-Nemotron-32B-GenRM-Principle: reward = logprob(Yes) -
     logprob(No)."""
 
-    def read(answer: Answer) -> Grades | Failure:
-        own = pick_own(answer, _find_judgements(answer.text))
-        if own is None:
-            end = excerpt(answer.text[-40:])
-            return make_failure(
-                FailureKind.NO_VERDICT, f"no Final Judgement: Yes or No; ends with {end}"
-            )
-        if isinstance(own, Failure):
-            return own
+    def read(answer: Answer) -> Grades:
+        own = pick_own(answer, _find_judgements(answer.text), "no Final Judgement: Yes or No")
         # Tokens are counted from the end, because those of thoughts may come before the text.
         following = reply.text[answer.start + own.start :]
-        margin = _margin(_likely_tokens(reply, str(own.result), len(_find_judgements(following))))
+        margin = _margin(_likely_tokens(reply, own.parsed, len(_find_judgements(following))))
         if margin is None:
-            lacks = "no log probabilities of Yes and No came with the judgement (top_logprobs)"
-            return make_failure(FailureKind.NO_VERDICT, lacks)
+            raise unreadable(
+                "no log probabilities of Yes and No came with the judgement (top_logprobs)"
+            )
         probability = 1 / (1 + math.exp(-margin)) if margin > -500 else 0.0
-        return Grades(
-            (MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability,), (f"margin {margin:.4f}",)
-        )
+        grade = MIN_SCORE + (MAX_SCORE - MIN_SCORE) * probability
+        return Grades((grade,), (f"margin {margin:.4f}",))
 
     return parse_prose(reply, prompt, read)
 
@@ -82,13 +68,12 @@ def _likely_tokens(reply: Reply, said: str, from_end: int) -> Mapping[str, float
     """
     text = "".join(token for token, _ in reply.tokens)
     found = list(_JUDGEMENT.finditer(text))[-from_end:]
-    if len(found) < from_end or found[0][1] != said:
-        return {}
-    end = 0
-    for token, likely in reply.tokens:
-        end += len(token)
-        if end > found[0].start(1):
-            return likely if token.strip() == said else {}
+    if len(found) == from_end and found[0][1] == said:
+        end = 0
+        for token, likely in reply.tokens:
+            end += len(token)
+            if end > found[0].start(1):
+                return likely if token.strip() == said else {}
     return {}
 
 
@@ -96,14 +81,11 @@ def _margin(likely: Mapping[str, float]) -> float | None:
     """Return the log probability of Yes less that of No, each in its likeliest spelling; None if
     unknown.
     """
-    listed = {token: value for token, value in likely.items() if math.isfinite(value)}
-    least = min(listed.values(), default=0.0)
-    likeliest: dict[str, float] = {}
-    for token, value in listed.items():
-        word = token.strip()
-        likeliest[word] = max(value, likeliest.get(word, value))
+    ascending = sorted((value, token) for token, value in likely.items() if math.isfinite(value))
+    likeliest = {token.strip(): value for value, token in ascending}
+    least = ascending[0][0] if ascending else 0.0
     margin = likeliest.get("Yes", least) - likeliest.get("No", least)
-    if "Yes" in likeliest and "No" in likeliest:
+    if {"Yes", "No"} <= likeliest.keys():
         return margin
     return margin or None  # a server that lists only one token does not bound the other
 
