@@ -31,12 +31,12 @@ _PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")
 _READING = 5  # increase it when the parsing of replies or the rendering of texts changes
 
 
-class _Message(TomlTable):
+class _MessageTable(TomlTable):
     role: str
     content: str
 
 
-class _Frame(TomlTable):
+class _FrameTable(TomlTable):
     names: tuple[Literal["A", "1"], Literal["B", "2"]]
     closing: str
 
@@ -44,10 +44,10 @@ class _Frame(TomlTable):
 class _ProfileTable(NamedTable, kw_only=True):
     verdict: VerdictTable | list[VerdictTable]
     request: dict[str, Any] = field(default_factory=dict)
-    messages: list[_Message] = field(default_factory=list)
+    messages: list[_MessageTable] = field(default_factory=list)
     # One character would break up half of all texts.
     delimiters: list[Annotated[str, Meta(min_length=2)]] = field(default_factory=list)
-    frame: _Frame | None = None
+    frame: _FrameTable | None = None
     images: bool = False
 
 
@@ -85,7 +85,7 @@ def parse_custom_profile(table: Fields, where: str) -> Profile:
     )
 
 
-def _render_messages(templates: list[_Message], prompt: PairwisePrompt) -> list[ChatMessage]:
+def _render_messages(templates: list[_MessageTable], prompt: PairwisePrompt) -> list[ChatMessage]:
     texts = {
         "conversation": "\n\n".join(f"{role}: {text}" for role, text in prompt.conversation)
         or NOT_RECORDED,
@@ -105,7 +105,7 @@ def _render_messages(templates: list[_Message], prompt: PairwisePrompt) -> list[
     ]
 
 
-def _check_placeholders(templates: list[_Message], where: str) -> set[str]:
+def _check_placeholders(templates: list[_MessageTable], where: str) -> set[str]:
     """Return the placeholders in messages; each must be known, and both responses be shown."""
     content = "\n".join(template.content for template in templates)
     used = {found[2] for found in _PLACEHOLDER.finditer(content) if found[2]}
