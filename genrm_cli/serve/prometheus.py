@@ -17,6 +17,27 @@ from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 
+_GAUGES = {
+    "open_groups": "Groups and cohorts without an answer",
+    "oldest_group_age_seconds": "Age of the oldest group without an answer",
+    "waiting_requests": "Requests that wait for an answer",
+    "comparisons_being_judged": "Comparisons of groups whose members have come",
+    "judge_calls_in_flight": "Calls to judges in flight",
+    "position_preference": "Share of verdicts for position 1",
+    "calibration_comparisons": "Comparisons that the calibration is based on",
+}
+# Fields of `ServiceCounts`.
+_COUNTERS = {
+    "deadlines": "Cohorts closed by a deadline",
+    "missing_members": "Members that had not come when a deadline closed their cohort",
+    "absent_members": "Members that a trainer said will not come",
+    "repeated_requests": "Requests of members or groups that had come before",
+    "late_members": "Members that came after their cohort was closed",
+    "disagreements": "Requests that contradicted an earlier one",
+    "refused_requests": "Requests refused because of load or shutdown",
+    "default_rewards": "Rewards replaced by on_failure",
+}
+
 
 class ServiceCollector(Collector):
     """Collects the counters of a service and its judges."""
@@ -42,55 +63,19 @@ class ServiceCollector(Collector):
         service = self._service
         calibration = self._scorer.running
         counts = self._service.counts
-        for name, text, value in (
-            ("open_groups", "Groups and cohorts without an answer", service.open_groups),
-            (
-                "oldest_group_age_seconds",
-                "Age of the oldest group without an answer",
-                service.table.oldest_s,
-            ),
-            ("waiting_requests", "Requests that wait for an answer", service.waiting),
-            (
-                "comparisons_being_judged",
-                "Comparisons of groups whose members have come",
-                service.being_judged,
-            ),
-            (
-                "judge_calls_in_flight",
-                "Calls to judges in flight",
-                self._scorer.open_judges.in_flight,
-            ),
-            (
-                "position_preference",
-                "Share of verdicts for position 1",
-                calibration.fitted.first_share,
-            ),
-            (
-                "calibration_comparisons",
-                "Comparisons that the calibration is based on",
-                calibration.comparisons,
-            ),
-        ):
-            yield GaugeMetricFamily(f"genrm_{name}", text, value)
-        for name, text, value in (
-            ("deadlines", "Cohorts closed by a deadline", counts.deadlines),
-            (
-                "missing_members",
-                "Members that had not come when a deadline closed their cohort",
-                counts.missing,
-            ),
-            ("absent_members", "Members that a trainer said will not come", counts.absent),
-            (
-                "repeated_requests",
-                "Requests of members or groups that had come before",
-                counts.repeated,
-            ),
-            ("late_members", "Members that came after their cohort was closed", counts.late),
-            ("disagreements", "Requests that contradicted an earlier one", counts.disagreements),
-            ("refused_requests", "Requests refused because of load or shutdown", counts.refused),
-            ("default_rewards", "Rewards replaced by on_failure", counts.defaults_sent),
-        ):
-            yield CounterMetricFamily(f"genrm_{name}", text, value)
+        values = {
+            "open_groups": service.open_groups,
+            "oldest_group_age_seconds": service.table.oldest_s,
+            "waiting_requests": service.waiting,
+            "comparisons_being_judged": service.being_judged,
+            "judge_calls_in_flight": self._scorer.open_judges.in_flight,
+            "position_preference": calibration.fitted.first_share,
+            "calibration_comparisons": calibration.comparisons,
+        }
+        for name, value in values.items():
+            yield GaugeMetricFamily(f"genrm_{name}", _GAUGES[name], value)
+        for name, text in _COUNTERS.items():
+            yield CounterMetricFamily(f"genrm_{name}", text, getattr(counts, name))
         yield _labelled(CounterMetricFamily, "groups", "Groups answered", "status", counts.groups)
         text = "Highest less lowest reward of a group"
         spreads = counts.spreads

@@ -129,17 +129,17 @@ class GroupAnswer:
 
 @dataclass(slots=True)
 class ServiceCounts:
-    """Server-only counters, since the start; `genrm_cli.serve.prometheus` says what each counts."""
+    """Counters of a server since its start. `genrm_cli.serve.prometheus` says what each counts."""
 
     groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})
     deadlines: int = 0
-    missing: int = 0
-    absent: int = 0
-    repeated: int = 0
-    late: int = 0
+    missing_members: int = 0
+    absent_members: int = 0
+    repeated_requests: int = 0
+    late_members: int = 0
     disagreements: int = 0
-    refused: int = 0
-    defaults_sent: int = 0
+    refused_requests: int = 0
+    default_rewards: int = 0
     rewards: RunningStats = field(default_factory=RunningStats)
     spreads: RunningStats = field(default_factory=RunningStats)
 

@@ -161,13 +161,8 @@ class ServedScorer(GroupScorer):
         return self._open_judges
 
     @property
-    def owner(self) -> str:
-        """Name of the judges and settings, the same after a restart."""
-        return self._running.name
-
-    @property
     def running(self) -> RunningCalibration:
-        """The calibration so far."""
+        """The calibration so far; its name is that of the judges and settings."""
         return self._running
 
     def arriving(self, key: str, size: int, plan: GroupPlan | None = None) -> ArrivingGroup:

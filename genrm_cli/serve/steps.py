@@ -2,9 +2,8 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import Protocol
 
 from genrm_cli.groups.count_group import count_served_group
@@ -86,7 +85,7 @@ class StepMetrics:
         judged: JudgedGroup,
         rewards: GroupRewards,
         compared: ReferenceComparisons | None,
-        rollouts: Sequence[Rollout] = (),
+        rollouts: Sequence[Rollout],
     ) -> None:
         """Count a group of these rollouts, and its comparisons with a reference answer."""
         metrics = self._metrics
@@ -96,8 +95,8 @@ class StepMetrics:
             metrics.comparisons_planned += len(compared.outcomes)
             for outcome in compared.outcomes:
                 metrics.add_outcome(outcome)
-        if rollouts and len(self._samples) < self._settings.tracking.verdict_samples:
-            self._samples += list(islice(_iter_samples(rewards, rollouts), 1))
+        if len(self._samples) < self._settings.tracking.verdict_samples:
+            self._samples += _sample_of(rewards, rollouts)
         if metrics.groups == self._settings.serve.groups_per_step:
             self.end()
 
@@ -125,30 +124,31 @@ class StepMetrics:
         self._begin(self._number + 1)
 
 
-def _iter_samples(rewards: GroupRewards, rollouts: Sequence[Rollout]) -> Iterator[Record]:
-    """Yield the verdicts of a group on pairs as rows of a table, with equal columns."""
+def _sample_of(rewards: GroupRewards, rollouts: Sequence[Rollout]) -> list[Record]:
+    """Return the first verdict of a group on a pair as a row of a table; nothing without one."""
     for comparison in rewards.comparisons:
         verdict = comparison.verdict
         if verdict is None or len(comparison.shown) != 2:
             continue
         i, j = comparison.shown
-        yield {
+        texts = {
+            "prompt": [turn.text for turn in rollouts[i].prompt],
+            "response_1": _texts_of(rollouts[i]),
+            "response_2": _texts_of(rollouts[j]),
+            "reply": [comparison.outcome.reply_text or ""],
+        }
+        row: Record = {
             "group": rewards.key,
-            "prompt": _cell_of(turn.text for turn in rollouts[i].prompt),
-            "response_1": _cell_of(_texts_of(rollouts[i])),
-            "response_2": _cell_of(_texts_of(rollouts[j])),
             "score_1": verdict.score_1,
             "score_2": verdict.score_2,
             "ranking": verdict.ranking,
             "reward_1": rewards.scores[i].reward,
             "reward_2": rewards.scores[j].reward,
-            "reply": _cell_of([comparison.outcome.reply_text or ""]),
         }
+        row |= {name: "\n\n".join(each)[:_MAX_CELL_CHARS] for name, each in texts.items()}
+        return [row]
+    return []
 
 
 def _texts_of(rollout: Rollout) -> list[str]:
     return [item.text for item in rollout.response or () if isinstance(item, Text)]
-
-
-def _cell_of(texts: Iterable[str]) -> str:
-    return "\n\n".join(texts)[:_MAX_CELL_CHARS]

@@ -4,9 +4,12 @@ members.
 
 import asyncio
 
+from genrm_cli.serve.cohorts.cohort import Cohort
 from genrm_cli.serve.cohorts.rounds import Rounds
 
 SIZE = 3
+OPEN = Cohort("g", SIZE)
+CLOSED = Cohort("g", SIZE, is_closed=True)
 
 
 async def still_here():
@@ -26,14 +29,12 @@ class Requests:
         self.rounds = Rounds("g")
         self.serial = 0
 
-    def __call__(self, text, member_id=None, is_gone=still_here, *, is_kept=True, is_closed=False):
+    def __call__(self, text, member_id=None, is_gone=still_here, *, latest=OPEN):
         """Return the ticket of a request."""
         self.serial += 1
         digest = text.encode().ljust(12, b"\0")
         asyncio.run(self.rounds.look(digest, member_id))
-        return self.rounds.admit(
-            digest, SIZE, self.serial, is_gone, member_id, is_kept=is_kept, is_closed=is_closed
-        )
+        return self.rounds.admit(digest, SIZE, self.serial, is_gone, member_id, latest=latest)
 
     def deliver(self, *tickets):
         """Mark tickets as answered."""
@@ -106,7 +107,7 @@ def test_a_forgotten_round_takes_nobody():
     """After the server has forgotten a cohort, equal responses are a new one."""
     ask = Requests()
     first = ask("a", is_gone=gone)
-    assert ask("a", is_kept=False).round != first.round
+    assert ask("a", latest=None).round != first.round
 
 
 def test_a_round_that_closed_short_takes_no_member_of_the_next_one():
@@ -116,7 +117,7 @@ def test_a_round_that_closed_short_takes_no_member_of_the_next_one():
     ask = Requests()
     short = [ask(text) for text in "ab"]
     ask.deliver(*short)
-    following = [ask("c", is_closed=True), ask("d"), ask("e")]
+    following = [ask("c", latest=CLOSED), ask("d"), ask("e")]
     assert short[0].round not in {ticket.round for ticket in following}
     assert len({ticket.round for ticket in following}) == 1
 
@@ -125,4 +126,4 @@ def test_a_named_member_that_comes_late_still_joins_its_round():
     """Its id says which round it means."""
     ask = Requests()
     ask.deliver(ask("a", "0"), ask("b", "1"))
-    assert ask("c", "2", is_closed=True).round == ask.rounds.tickets["0"].round
+    assert ask("c", "2", latest=CLOSED).round == ask.rounds.tickets["0"].round

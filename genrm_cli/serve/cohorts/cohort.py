@@ -7,7 +7,7 @@ late members, each of which is compared with the members that it closed with and
 one. A member that will not come may come all the same: its trainer resumed it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
@@ -159,12 +159,6 @@ class Cohort:
                 f"group {self.name!r}: member {member_id!r} says size {size}, the first member "
                 f"said {self.size}"
             )
-
-    def release_texts(self) -> None:
-        """Drop the texts of a cohort that takes no late member."""
-        self.members = {
-            id_: replace(each, line={}, rollout=NO_ROLLOUT) for id_, each in self.members.items()
-        }
 
     @property
     def is_complete(self) -> bool:

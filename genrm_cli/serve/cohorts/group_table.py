@@ -4,12 +4,11 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.arriving import ArrivingGroup
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.serve.cohorts.cohort import Cohort
-from genrm_cli.serve.reference_answers import ReferenceComparisons
+from genrm_cli.serve.cohorts.cohort import NO_ROLLOUT, Cohort
 from genrm_cli.serve.served_answers import GroupAnswer, GroupCounts
 from genrm_cli.settings.file_settings import ServeSettings
 
@@ -17,30 +16,29 @@ _TIMER_SLACK_S = 0.05
 """Added to a timer, which may ring a little before the time that it was set for."""
 
 
-@dataclass(slots=True)
-class GroupEntry:
+@dataclass(slots=True, kw_only=True)
+class ServedGroup(Cohort):
     """A group or cohort from its first request until it is forgotten.
 
     Attributes:
         key: name under which the answer of a cohort is kept in the journal; None for a group.
         arriving: its requests to the judges; None before its first member.
         judged: None before it was judged, and for a cohort from before a restart.
-        compared: its comparisons with the reference answer to its prompt; None if there is none.
         closes_at_s: when a cohort stops waiting for members, on the clock of the event loop.
         timer: rings then, or earlier if no member comes.
-        late: answers of members that were judged after the others.
+        late_answers: of members that were judged after the others.
     """
 
-    cohort: Cohort
-    answer: "asyncio.Future[GroupAnswer]"
+    answer: "asyncio.Future[GroupAnswer]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     opened_s: float = field(default_factory=time.monotonic)
     key: str | None = None
     arriving: ArrivingGroup | None = None
     judged: JudgedGroup | None = None
-    compared: ReferenceComparisons | None = None
     closes_at_s: float = 0.0
     timer: asyncio.TimerHandle | None = None
-    late: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
+    late_answers: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         """Replace the timer."""
@@ -58,8 +56,8 @@ class GroupEntry:
         A late member is, and one without a reward because the judge did not answer, as far as texts
         are known.
         """
-        answer = self.late.get(member_id)
-        if answer is None and member_id in self.cohort.members:
+        answer = self.late_answers.get(member_id)
+        if answer is None and member_id in self.members:
             answer = self.answer
         if answer is None or self.judged is None or not answer.done():
             return answer
@@ -73,7 +71,9 @@ class GroupEntry:
         """Drop the texts of a group that takes no late member."""
         self.judged = None
         self.arriving = None
-        self.cohort.release_texts()
+        self.members = {
+            id_: replace(each, line={}, rollout=NO_ROLLOUT) for id_, each in self.members.items()
+        }
 
 
 class ServedGroups:
@@ -82,13 +82,13 @@ class ServedGroups:
     """
 
     def __init__(self, settings: ServeSettings) -> None:
-        self.groups: dict[str, GroupEntry] = {}
-        self.cohorts: dict[str, GroupEntry] = {}
+        self.groups: dict[str, ServedGroup] = {}
+        self.cohorts: dict[str, ServedGroup] = {}
         self._keep_s = settings.keep
         self._most = settings.max_cohorts
-        self._kept: deque[tuple[float, GroupEntry]] = deque()
+        self._kept: deque[tuple[float, ServedGroup]] = deque()
 
-    def keep(self, entry: GroupEntry) -> None:
+    def keep(self, entry: ServedGroup) -> None:
         """Forget an answered group after a while."""
         self._kept.append((time.monotonic() + self._keep_s, entry))
         asyncio.get_running_loop().call_later(self._keep_s + _TIMER_SLACK_S, self._forget_stale)
@@ -100,13 +100,13 @@ class ServedGroups:
         while self._kept and (self._kept[0][0] <= now_s or len(self._kept) > self._most):
             self.forget(self._kept.popleft()[1])
 
-    def forget(self, entry: GroupEntry) -> None:
+    def forget(self, entry: ServedGroup) -> None:
         """Let another group have the name."""
         for among in (self.groups, self.cohorts):
-            if among.get(entry.cohort.name) is entry:
-                del among[entry.cohort.name]
+            if among.get(entry.name) is entry:
+                del among[entry.name]
 
-    def iter_open(self) -> Iterator[GroupEntry]:
+    def iter_open(self) -> Iterator[ServedGroup]:
         """Yield the groups without an answer."""
         every = (*self.groups.values(), *self.cohorts.values())
         return (entry for entry in every if not entry.answer.done())

@@ -1,5 +1,6 @@
 """Answered cohorts in the journal: a member that asks again after a kill gets the same reward."""
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.rewards.component import Column
 from genrm_cli.scored.json_form import parse_json, to_json
 from genrm_cli.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
+from genrm_cli.serve.cohorts.group_table import ServedGroup
 from genrm_cli.serve.served_answers import GroupAnswer, GroupCounts
 
 
@@ -83,11 +85,17 @@ class KeptCohort:
             answers={id_: KeptAnswer.of(answer) for id_, answer in answers.items()},
         )
 
-    def cohort(self) -> Cohort:
-        """Return the cohort, closed."""
+    def restored(self, key: str) -> ServedGroup:
+        """Return the cohort, closed and answered."""
         members = self._without_texts(self.members)
         late = self._without_texts(self.late)
-        return Cohort(self.name, self.size, members, late, is_closed=True)
+        group = ServedGroup(self.name, self.size, members, late, is_closed=True, key=key)
+        for id_, kept in self.answers.items():
+            answer = asyncio.get_running_loop().create_future() if id_ else group.answer
+            answer.set_result(kept.answer(self.name))
+            if id_:
+                group.late_answers[id_] = answer
+        return group
 
     def _without_texts(self, digests: Mapping[str, str]) -> dict[str, Member]:
         return {

@@ -89,14 +89,13 @@ class Rounds:
         is_gone: IsGone,
         member_id: str | None = None,
         *,
-        is_kept: bool,
-        is_closed: bool = False,
+        latest: Cohort | None,
     ) -> Ticket:
         """Return the ticket of a request; `serial` is unique to the round that it may begin.
 
-        `member_id` is None if the trainer sends none. `is_kept`: the cohort of the latest round is
-        still known. `is_closed`: it waits for nobody any more."""
-        if not is_kept or not self.round:
+        `member_id` is None if the trainer sends none. `latest` is the cohort of the latest round;
+        None if it is not known any more."""
+        if latest is None:
             self._begin_round(serial)
         if member_id is None:
             repeated = self._left_by(digest)
@@ -111,8 +110,9 @@ class Rounds:
             return repeated
         # Without ids, a further response after an answered round is the next epoch's first: as its
         # missing member, it would be missing there.
-        is_answered = is_closed and any(each.is_delivered for each in self.tickets.values())
-        if len(self.tickets) >= size or (member_id is None and is_answered):
+        is_over = latest is not None and latest.is_closed and member_id is None
+        is_answered = is_over and any(each.is_delivered for each in self.tickets.values())
+        if len(self.tickets) >= size or is_answered:
             self._begin_round(serial)
         id_ = member_id or digest.hex()[:24]
         number = 1
@@ -124,10 +124,8 @@ class Rounds:
 
     def _left_by(self, digest: bytes) -> Ticket | None:
         """Return the ticket of an equal response whose client left without an answer."""
-        for ticket in self.tickets.values():
-            if ticket.digest == digest and ticket.has_left and not ticket.is_delivered:
-                return ticket
-        return None
+        left = (each for each in self.tickets.values() if each.has_left and not each.is_delivered)
+        return next((ticket for ticket in left if ticket.digest == digest), None)
 
     def _begin_round(self, serial: int) -> None:
         self.round = f"{self.name}#{serial}"
@@ -176,8 +174,7 @@ class RoundsService:
                     self._serial,
                     is_gone,
                     member_id,
-                    is_kept=self._service.knows(rounds.round),
-                    is_closed=self._service.is_closed(rounds.round),
+                    latest=self._service.table.cohorts.get(rounds.round),
                 )
                 if earlier not in ("", ticket.round):
                     self._service.journal.drop(key)
@@ -193,5 +190,5 @@ class RoundsService:
         return score, answer
 
     def _forget(self, rounds: Rounds) -> None:
-        if not rounds.requests and not self._service.knows(rounds.round):
+        if not rounds.requests and rounds.round not in self._service.table.cohorts:
             self._groups.pop(rounds.name, None)

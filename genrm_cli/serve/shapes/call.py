@@ -76,7 +76,7 @@ class Call:
             raise NoRewardError(
                 f"group {answer.name!r}: no reward for {member!r}: {score.reason_text}"
             )
-        self.service.counts.defaults_sent += 1
+        self.service.counts.default_rewards += 1
         if score.caused_failures and counts.reward_min is not None:
             return min(instead, counts.reward_min)
         return instead
