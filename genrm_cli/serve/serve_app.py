@@ -27,7 +27,6 @@ from genrm_cli.serve.shapes.call import Call, Handler
 from genrm_cli.settings.file_settings import ServeSettings
 
 _READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few seconds
-SHAPES = (own, nemo_gym, samples)
 
 
 def build_app(
@@ -73,11 +72,8 @@ def build_app(
             status = "judge down"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 
-    routes = [
-        (route.method, route.path, answering(route.handle))
-        for shape in SHAPES
-        for route in shape.ROUTES
-    ]
+    shown = (*own.ROUTES, *nemo_gym.ROUTES, *samples.ROUTES)
+    routes = [(method, path, answering(handle)) for method, path, handle in shown]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
     routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
     return build_router(routes, pages, AccessLimits(settings, token))

@@ -14,16 +14,6 @@ def member(id_, text="text", prompt="Why?", principle=None, reference=None):
     return Member.of(str(id_), {"text": text}, rollout, text.encode())
 
 
-def test_a_cohort_is_complete_with_its_last_member():
-    """Each member is new, and the last one completes the cohort."""
-    cohort = Cohort("g", 3)
-    assert [(cohort.join(member(id_), 3), cohort.is_complete) for id_ in "abc"] == [
-        (JoinResult.NEW, False),
-        (JoinResult.NEW, False),
-        (JoinResult.NEW, True),
-    ]
-
-
 @given(st.permutations(range(12)))
 def test_the_order_of_members_is_that_of_their_ids(arrival):
     """Whatever the order of arrival: numbers by value."""
@@ -36,16 +26,6 @@ def test_the_order_of_members_is_that_of_their_ids(arrival):
 def test_integers_come_before_other_ids():
     """Numbers by value, then all others by text; 007 is a text."""
     assert in_order(["b", "10", "9", "007", "a"]) == ["9", "10", "007", "a", "b"]
-
-
-def test_a_repeated_member_is_the_same_member():
-    """The same id with the same content is a retry, before and after the cohort closed."""
-    cohort = Cohort("g", 2)
-    cohort.join(member("a"), 2)
-    assert cohort.join(member("a"), 2) is JoinResult.REPEATED
-    cohort.join(member("b"), 2)
-    cohort.is_closed = True
-    assert cohort.join(member("b"), 2) is JoinResult.REPEATED
 
 
 def test_a_member_that_comes_after_the_end_is_late():

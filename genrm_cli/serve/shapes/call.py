@@ -107,14 +107,8 @@ class NoRewardError(RefusedError):
 Handler = Callable[[Call], Awaitable[JsonReply]]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One endpoint of a shape."""
-
-    method: str
-    path: str
-    handle: Handler
-
+Route = tuple[str, str, Handler]
+"""The method and the path of an endpoint, and what answers it."""
 
 MAX_SIZE = 1_024  # a cohort is planned at its first member, while all others wait
 MAX_DEADLINE_S = 86_400  # a longer one is a mistake of units

@@ -9,6 +9,7 @@ row: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/experience/rollouts.py` and
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
@@ -170,11 +171,11 @@ def _lines(record: Json, name: str, plan: GroupPlan) -> list[Json]:
     ]
 
 
-ROUTES = (
-    Route("POST", "/verify", _verify),
-    Route("POST", "/seed_session", _seed_session),
-    Route("POST", "/aggregate_metrics", _aggregate_metrics),
-    Route("GET", "/reverify_mode", _always("unsupported")),  # a reward depends on the whole cohort
-    Route("GET", "/", _always({"status": "ok"})),
-    Route("POST", "/compare", _compare),
+ROUTES: Sequence[Route] = (
+    ("POST", "/verify", _verify),
+    ("POST", "/seed_session", _seed_session),
+    ("POST", "/aggregate_metrics", _aggregate_metrics),
+    ("GET", "/reverify_mode", _always("unsupported")),  # a reward depends on the whole cohort
+    ("GET", "/", _always({"status": "ok"})),
+    ("POST", "/compare", _compare),
 )

@@ -2,6 +2,7 @@
 for its cohort.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from urllib.parse import unquote
 
@@ -122,8 +123,8 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Jso
     return record | to_json(OutcomeRecord(**outcome_fields(comparison.outcome, comparison.verdict)))
 
 
-ROUTES = (
-    Route("POST", "/v1/groups", _judge),
-    Route("POST", _MEMBER_PATH, _join),
-    Route("DELETE", _MEMBER_PATH, _leave_out),
+ROUTES: Sequence[Route] = (
+    ("POST", "/v1/groups", _judge),
+    ("POST", _MEMBER_PATH, _join),
+    ("DELETE", _MEMBER_PATH, _leave_out),
 )

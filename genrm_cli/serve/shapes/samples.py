@@ -6,6 +6,7 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply
@@ -117,4 +118,4 @@ def _said_by(label: object) -> Json:
     return {}
 
 
-ROUTES = (Route("POST", "/openrlhf", _openrlhf), Route("POST", "/slime", _slime))
+ROUTES: Sequence[Route] = (("POST", "/openrlhf", _openrlhf), ("POST", "/slime", _slime))

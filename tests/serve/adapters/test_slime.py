@@ -82,10 +82,3 @@ def test_what_is_no_group_is_refused(served):
     for samples in [sample("one"), [], [[sample("a")], [sample("b")]]]:
         with pytest.raises(TypeError, match="--group-rm"):
             rewards_of(served, samples)
-
-
-def test_a_typo_is_an_error_before_the_judge_is_paid():
-    """Nothing is asked: there is no server."""
-    arguments = SimpleNamespace(genrm_url="http://127.0.0.1:9", genrm_on_failure="meen")
-    with pytest.raises(ValueError, match="'meen'"):
-        asyncio.run(group_reward(arguments, [sample("a"), sample("b")]))
