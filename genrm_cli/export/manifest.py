@@ -15,10 +15,11 @@ from genrm_cli import __version__
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.read_scored import ExportCounts, ExportInput
 from genrm_cli.export.row_spool import SideNumbers
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.scored.groups import ScoredRun
-from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.json_form import to_json
 
 ADVISORY = (
     "Rewards are a model's judgement: advisory, and no substitute for review by experts "
@@ -46,7 +47,7 @@ def manifest_of(
     sides: Mapping[str, SideNumbers],
     outputs: Sequence[str],
     warnings: list[str],
-) -> Json:
+) -> Record:
     """Return the manifest of an export, JSON-ready."""
     runs = [each.run for each in inputs]
     counts = maker.counts
@@ -76,7 +77,7 @@ def manifest_of(
     }
 
 
-def _iter_files(run: ScoredRun) -> Iterator[Json]:
+def _iter_files(run: ScoredRun) -> Iterator[Record]:
     """Yield the files of an input, each with its judges and the settings that it was scored
     with.
     """
@@ -164,7 +165,7 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
     return warnings
 
 
-def _distribution(values: NDArray[Any]) -> Json:
+def _distribution(values: NDArray[Any]) -> Record:
     numbers = values.astype(np.float64)
     if not len(numbers):
         return {"count": 0}
@@ -177,7 +178,7 @@ def _distribution(values: NDArray[Any]) -> Json:
     }
 
 
-def _comparison_of(sides: Mapping[str, SideNumbers]) -> Json:
+def _comparison_of(sides: Mapping[str, SideNumbers]) -> Record:
     """Return the differences between chosen and rejected responses; empty for other exports."""
     if "chosen" not in sides:
         return {}

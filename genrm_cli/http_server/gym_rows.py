@@ -6,14 +6,14 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import Json
 
 _TASK = "_ng_task_index"
 _MOST = 1e100  # of a reward: sums and squares of those below it are finite
 
 
-def masked(row: Json, reason: str | None, reward: float = 0.0) -> Json:
+def masked(row: Record, reason: str | None, reward: float = 0.0) -> Record:
     """Return a row without a reward, marked where NeMo Gym and NeMo RL look; the number is a
     placeholder.
     """
@@ -27,12 +27,12 @@ def masked(row: Json, reason: str | None, reward: float = 0.0) -> Json:
     }
 
 
-def aggregate(body: Json) -> Json:
+def aggregate(body: Record) -> Record:
     """Return NeMo Gym's metrics of verified rows."""
     rows = body.get("verify_responses")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UnreadableRecordError("verify_responses is not a list of objects")
-    tasks: dict[object, list[Json]] = defaultdict(list)
+    tasks: dict[object, list[Record]] = defaultdict(list)
     for row in rows:
         task = row.get(_TASK)
         if not isinstance(task, int | str | None):
@@ -48,7 +48,7 @@ def aggregate(body: Json) -> Json:
     }
 
 
-def _profile(rows: Sequence[Json]) -> dict[str, float]:
+def _profile(rows: Sequence[Record]) -> dict[str, float]:
     """Return NeMo Gym's baseline statistics of the rewards, rows whose judge failed left out."""
     counted = [
         row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from genrm_cli.errors import GenrmError, InputError, StorageError
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import Json
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
@@ -160,7 +160,7 @@ def error_response(status: int, kind: str, message: str) -> Response:
     return response
 
 
-def parse_body(body: bytes) -> Json:
+def parse_body(body: bytes) -> Record:
     """Return a body as a JSON object."""
 
     def refuse(value: str) -> None:

@@ -7,6 +7,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.run_metrics import RunMetrics, reference_metrics
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
@@ -14,7 +15,6 @@ from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.rollouts.gym_view import gym_history, gym_texts, refuse_as_gym
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.rollout import Reasoning, Rollout, Text, UnreadableRecordError
-from genrm_cli.scored.json_form import Json
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
 
 KEY = "compare"  # a request is one group, which needs no name
@@ -52,7 +52,7 @@ def parse_request(
     return group
 
 
-def _read_as_gym(record: Json) -> Group:
+def _read_as_gym(record: Record) -> Group:
     """Read a request of any number of responses, each of them an object, even an empty one."""
     history = record.get("conversation_history")
     responses = record.get("response_objs")
@@ -80,7 +80,7 @@ def _require_objects(name: str, values: object) -> None:
             )
 
 
-def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Json:
+def compare_reply(result: GroupRewards, rewards: Sequence[float | None]) -> Record:
     """Return the reference's reply to a compare request; failed comparisons are omitted."""
     if len(result.scores) < 2:  # only under --compat
         return {"rewards": rewards, "comparison_results": None, "metrics": None}

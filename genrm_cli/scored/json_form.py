@@ -16,9 +16,6 @@ import msgspec
 
 from genrm_cli.json_types import Record
 
-Json = Record
-"""A JSON object, as the last step before bytes and the first step after them."""
-
 _T = TypeVar("_T")
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -28,10 +25,10 @@ found and what was expected.
 """
 
 
-def to_json(record: object) -> Json:
+def to_json(record: object) -> Record:
     """Return a dataclass as a JSON object."""
     form: Any = type(record)
-    written: Json = {}
+    written: Record = {}
     for name, is_optional in _members(form):
         value = getattr(record, name)
         if value is not None or not is_optional:
@@ -68,7 +65,7 @@ def parse_json(form: type[_T], raw: bytes) -> _T:
         raise ValueError("it is nested too deeply") from error
 
 
-def json_schemas(forms: Sequence[type]) -> Json:
+def json_schemas(forms: Sequence[type]) -> Record:
     """Return the JSON Schemas of dataclasses and of those in them, by name."""
     _, components = msgspec.json.schema_components(forms, ref_template="#/$defs/{name}")
     return components

@@ -2,8 +2,9 @@
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import ComparisonResult, GroupRewards, RolloutScore
+from genrm_cli.json_types import Record
 from genrm_cli.rewards.compose import Total
-from genrm_cli.scored.json_form import Json, extended, to_json
+from genrm_cli.scored.json_form import extended, to_json
 from genrm_cli.scored.lines import (
     FORMAT,
     ComparisonRecord,
@@ -84,7 +85,7 @@ def _total_record(total: Total, plan: GroupPlan) -> TotalRecord:
     )
 
 
-def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Json:
+def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Record:
     """Return the fields of an `OutcomeRecord`, with the verdict that counts for the request."""
     result = outcome.result
     return {
@@ -102,7 +103,7 @@ def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Json:
     }
 
 
-def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Json:
+def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Record:
     """Return one line of the comparisons file as JSON; with replies, a request without one has
     `null`.
     """

@@ -10,12 +10,13 @@ from genrm_cli.groups.count_group import count_served_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
+from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.scored.describe_run import run_record, run_totals
-from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.settings import Settings
@@ -107,6 +108,6 @@ def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPl
     )
 
 
-def _annotated(line: Json, scores: Sequence[Score]) -> bytes:
+def _annotated(line: Record, scores: Sequence[Score]) -> bytes:
     recognise(line, settled=[*line]).annotate(line, scores)
     return render_record(line)

@@ -11,11 +11,11 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.http_server.router import parse_body
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
 from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.cohorts.cohort import Member, index_in
 from genrm_cli.serve.cohorts.rounds import RoundsService
 from genrm_cli.serve.served_answers import GroupAnswer
@@ -39,7 +39,7 @@ class Call:
     settings: ServeSettings
     is_gone: Callable[[], Awaitable[bool]]
 
-    def take_json(self) -> Json:
+    def take_json(self) -> Record:
         """Return the body as a JSON object, and forget it."""
         body = self.body
         self.body = b""
@@ -144,7 +144,7 @@ def deadline_of(value: object) -> float | None:
     return float(value)
 
 
-def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPlan) -> Member:
+def rollout_of(id_: str, name: str, request: Record, response: Record, plan: GroupPlan) -> Member:
     """Return a response to the messages of a request as a member of the group `name`.
 
     By the plan, an object of the Responses API may be shown as by NeMo Gym.
@@ -158,7 +158,7 @@ def rollout_of(id_: str, name: str, request: Json, response: Json, plan: GroupPl
     return replace(member, rollout=with_gym_response(member.rollout, as_line))
 
 
-def line_of(name: str, request: Json, response: Json) -> Json:
+def line_of(name: str, request: Record, response: Record) -> Record:
     """Return a response to the messages of a request as a line that `genrm score` reads."""
     messages = request.get("messages")
     if not isinstance(messages, str | list) or not messages:
@@ -180,7 +180,7 @@ def line_of(name: str, request: Json, response: Json) -> Json:
     return line if principle is None else {**line, "principle": principle}
 
 
-def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion") -> Member:
+def member_of(id_: str, line: Record, plan: GroupPlan, format_: str = "completion") -> Member:
     """Read a member from a line in this format.
 
     The request says what is the prompt and what the response: of the record's other fields, only
@@ -206,7 +206,7 @@ def member_of(id_: str, line: Json, plan: GroupPlan, format_: str = "completion"
     return Member.of(id_, line, rollout, digest_of(line))
 
 
-def others_of(line: Json) -> list[str]:
+def others_of(line: Record) -> list[str]:
     """Return the fields of a line that have no name of a prompt or a response."""
     return [name for name in line if part_named(name) is None]
 

@@ -17,10 +17,10 @@ from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.cohorts.cohort import Member
 from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
@@ -66,7 +66,7 @@ async def _verify(call: Call) -> JsonReply:
     return JsonReply(_verified(row, score, answer, call))
 
 
-def _verified(row: Json, score: RolloutScore, answer: GroupAnswer, call: Call) -> Json:
+def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call) -> Record:
     """Return a row with its reward, or masked and with a placeholder.
 
     Masked rows may count in the baseline of their group, so the placeholder is the mean of the
@@ -153,7 +153,7 @@ async def _compare(call: Call) -> JsonReply:
     return JsonReply(compare_reply(answer.rewards, rewards))
 
 
-def _lines(record: Json, name: str, plan: GroupPlan) -> list[Json]:
+def _lines(record: Record, name: str, plan: GroupPlan) -> list[Record]:
     """Return the responses of a compare request as lines; a message without a role is the
     user's.
     """

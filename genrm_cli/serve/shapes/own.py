@@ -8,8 +8,9 @@ from urllib.parse import unquote
 
 from genrm_cli.groups.results import ComparisonResult, RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import Json, to_json
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.scored.write_lines import outcome_fields, result_of
 from genrm_cli.serve.served_answers import GroupAnswer
@@ -55,7 +56,7 @@ async def _judge(call: Call) -> JsonReply:
     ]
     answer = await call.service.judge(name, members, deadline_s)
     scores = [answer.score_of(id_) for id_ in ids]
-    content: Json = {
+    content: Record = {
         "id": name,
         "status": answer.counts.status,
         "rewards": [score.reward for score in scores],
@@ -76,7 +77,7 @@ async def _join(call: Call) -> JsonReply:
     joining = call.service.join(name, size, rollout)
     del body, rollout  # the cohort has what it needs of them
     answer = await joining
-    content: Json = {
+    content: Record = {
         "group_id": name,
         "group_status": answer.counts.status,
         **_response_record(member_id, answer.score_of(member_id), answer),
@@ -107,13 +108,13 @@ def _id_in(quoted: str, name: str) -> str:
         raise UnreadableRecordError(f"{name} is not UTF-8") from None
 
 
-def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Json:
+def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Record:
     return {"id": id_, **to_json(result_of(score, answer.rewards))}
 
 
-def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Json:
+def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Record:
     shown = [answer.ids[index] for index in comparison.shown]
-    record: Json = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
+    record: Record = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
     if comparison.component is not None:
         record["component"] = comparison.component
     if comparison.caused_by:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.templates import messages_of, read_prompt
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.json_form import Json
 from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.shapes.call import (
     Call,
@@ -45,7 +45,7 @@ async def _openrlhf(call: Call) -> JsonReply:
     # What OpenRLHF filters groups by; its default range is (0, 1). Nothing else uses it.
     worth = [answer.counts.worth_training is not False for _, answer in results]
     scores = [0.5 if is_worth else 0.0 for is_worth in worth]
-    logs: Json = {}
+    logs: Record = {}
     if results:
         logs = {
             "genrm_comparisons": [float(score.comparisons) for score, _ in results],
@@ -107,7 +107,7 @@ async def join_sample(
     )
 
 
-def _said_by(label: object) -> Json:
+def _said_by(label: object) -> Record:
     if isinstance(label, dict):
         return label
     if isinstance(label, str) and label.lstrip().startswith("{"):

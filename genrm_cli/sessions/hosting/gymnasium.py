@@ -20,7 +20,6 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.answers import items_of_response
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError, words_of
-from genrm_cli.scored.json_form import Json
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
 from genrm_cli.sessions.episode import client_record, too_long_turn
@@ -35,7 +34,7 @@ from genrm_cli.sessions.session_judge import open_session_judge
 from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.settings import Settings
 
-Handler = Callable[[HostedSessions, str, Json], Awaitable[JsonReply]]
+Handler = Callable[[HostedSessions, str, Record], Awaitable[JsonReply]]
 """Takes the sessions, the caller's session id, and the body."""
 
 
@@ -54,13 +53,13 @@ def _rewarded(seen: Observation) -> Record:
     }
 
 
-async def _reset(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
+async def _reset(sessions: HostedSessions, id_: str, row: Record) -> JsonReply:
     seen = await sessions.reset(id_, *_episode_of(row, sessions))
     supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
     return JsonReply({"observation": seen.text, "info": _info(seen) | supports})
 
 
-async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
+async def _step(sessions: HostedSessions, id_: str, row: Record) -> JsonReply:
     response = row.get("response")
     model = response.get("model") if isinstance(response, dict) else None
     request_id = row.get("_ng_step_request_id")
@@ -70,7 +69,7 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
         request_id if isinstance(request_id, str) else None,
         model if isinstance(model, str) else None,
     )
-    info: Json = _info(seen) | _rewarded(seen)
+    info: Record = _info(seen) | _rewarded(seen)
     if seen.faults:
         info["client_faults"] = list(seen.faults)
     if seen.is_failure:
@@ -87,10 +86,10 @@ async def _step(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     )
 
 
-async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
+async def _verify(sessions: HostedSessions, id_: str, row: Record) -> JsonReply:
     seen = await sessions.look(id_)
     end_reason = None if seen.end is None else seen.end.reason
-    reply: Json = {**row, **_rewarded(seen), "end_reason": end_reason}
+    reply: Record = {**row, **_rewarded(seen), "end_reason": end_reason}
     reward = seen.reward["total_reward"]
     if reward is not None and not seen.is_failure:
         return JsonReply(reply | {"reward": reward, "failure_reason": None})
@@ -102,12 +101,12 @@ async def _verify(sessions: HostedSessions, id_: str, row: Json) -> JsonReply:
     return JsonReply(masked(reply, f"the session is no episode: {end_reason}"))
 
 
-async def _close(sessions: HostedSessions, id_: str, _row: Json) -> JsonReply:
+async def _close(sessions: HostedSessions, id_: str, _row: Record) -> JsonReply:
     await sessions.close(id_)
     return JsonReply({})
 
 
-async def _aggregate_metrics(_sessions: HostedSessions, _id: str, row: Json) -> JsonReply:
+async def _aggregate_metrics(_sessions: HostedSessions, _id: str, row: Record) -> JsonReply:
     return JsonReply(aggregate(row))
 
 
@@ -124,7 +123,7 @@ two.
 """
 
 
-def _episode_of(row: Json, sessions: HostedSessions) -> tuple[str, int, int]:
+def _episode_of(row: Record, sessions: HostedSessions) -> tuple[str, int, int]:
     """Return scenario, variant and seed."""
     metadata = row.get("verifier_metadata")
     given = {**metadata, **row} if isinstance(metadata, dict) else row
