@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -35,17 +35,21 @@ from genrm_cli.scored.lines import ScoredGroup
 _Row = Pair | Sample | PromptRow | JudgeReply
 
 
+@dataclass(slots=True)
 class RowMaker:
-    """Makes the rows of one export, and puts them into `rows`."""
+    """Makes the rows of one export, and puts them into `rows`.
 
-    def __init__(self, format_: ExportFormat, options: ExportOptions, rows: RowSpool) -> None:
-        self.counts = ExportCounts()
-        self.format = format_
-        self.options = options
-        self.rows = rows
-        self.missing = set(options.keep)  # fields to keep that no row has
-        self._used: Counter[int] = Counter()  # rows by prompt
-        self._known: set[int] = set()  # names of rows that must not be repeated
+    Attributes:
+        missing: fields to keep that no row has.
+    """
+
+    format: ExportFormat
+    options: ExportOptions
+    rows: RowSpool
+    missing: set[str]
+    counts: ExportCounts = field(default_factory=ExportCounts)
+    _used: Counter[int] = field(default_factory=Counter)  # rows by prompt
+    _known: set[int] = field(default_factory=set)  # names of rows that must not be repeated
 
     def add_group(self, input_: ExportInput, group: ScoredGroup) -> None:
         """Make the rows of a group."""
@@ -75,23 +79,25 @@ class RowMaker:
         if self.options.pairs == "compared":
             preferences = preferences_of(group.comparisons, input_.weights)
         limit = self.options.max_pairs_per_prompt
+        dropped = self.counts.dropped
         for chosen, rejected in choose_pairs(
-            candidates, self.options, self.counts.dropped, preferences=preferences, key=group.key
+            candidates, self.options, dropped, preferences, group.key
         ):
             name = hash((chosen.prompt, chosen.text, rejected.text))
             if limit is not None and self._used[chosen.prompt] >= limit:
-                self.counts.dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
+                dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
             elif name in self._known:
-                self.counts.dropped[Drop.REPEATED_PAIR] += 1
+                dropped[Drop.REPEATED_PAIR] += 1
             else:
                 pair = Pair(_prompt_of(chosen), self._answer(chosen), self._answer(rejected))
                 sides = [("chosen", chosen), ("rejected", rejected)]
-                if self._add(pair, candidates[0].prompt, sides):
+                if self._add(pair, candidates, sides):
                     self._known.add(name)
                     self._used[chosen.prompt] += 1
 
     def _add_labelled(self, candidates: Sequence[Candidate]) -> None:
         """Add the responses of a group that are clearly wanted or unwanted, each text once."""
+        dropped = self.counts.dropped
         threshold = self.options.threshold
         middle = median(each.reward for each in candidates) if threshold is None else threshold
         names: set[tuple[int, int]] = set()
@@ -99,16 +105,15 @@ class RowMaker:
             name = (candidate.prompt, candidate.text)
             is_wanted = candidate.reward >= middle
             if threshold is None and candidate.reward == middle:
-                self.counts.dropped[Drop.AT_MEDIAN] += 1
+                dropped[Drop.AT_MEDIAN] += 1
             elif name in names:
-                self.counts.dropped[Drop.REPEATED_TEXT] += 1
+                dropped[Drop.REPEATED_TEXT] += 1
             elif is_wanted and candidate.is_gated:
-                self.counts.dropped[Drop.GATED] += 1
+                dropped[Drop.GATED] += 1
             else:
                 names.add(name)
                 row = Sample(_prompt_of(candidate), self._answer(candidate), is_wanted)
-                side = "wanted" if is_wanted else "unwanted"
-                self._add(row, candidates[0].prompt, [(side, candidate)])
+                self._add(row, candidates, [("wanted" if is_wanted else "unwanted", candidate)])
 
     def _add_samples(self, candidates: Sequence[Candidate]) -> None:
         for candidate in sorted(candidates, key=lambda each: (-rounded(each.reward), each.index)):
@@ -117,7 +122,7 @@ class RowMaker:
                 self.counts.dropped[reason] += 1
                 continue
             row = Sample(_prompt_of(candidate), self._answer(candidate))
-            if self._add(row, candidates[0].prompt, [("kept", candidate)]):
+            if self._add(row, candidates, [("kept", candidate)]):
                 self._known.add(name)
                 self._used[candidate.prompt] += 1
 
@@ -147,7 +152,7 @@ class RowMaker:
         else:
             answers = [self._answer(each) for each in kept]
             row = PromptRow(_prompt_of(first), answers, len(self._known), are_groups)
-            if self._add(row, first.prompt, [("responses", each) for each in kept]):
+            if self._add(row, candidates, [("responses", each) for each in kept]):
                 self._known.add(first.prompt)
 
     def _add_judgements(
@@ -155,9 +160,9 @@ class RowMaker:
     ) -> None:
         """Add the replies of judges about pairs, those in both orders next to each other."""
         by_index = {each.index: each for each in candidates}
-        judged = input_.judged
-        couples = judged.iter_couples(group, by_index.keys(), self.counts.dropped) if judged else ()
-        for couple in couples:
+        if input_.judged is None:
+            return
+        for couple in input_.judged.iter_couples(group, by_index.keys(), self.counts.dropped):
             name = hash(frozenset(each.key for each in couple))
             if name in self._known:
                 self.counts.dropped[Drop.REPEATED_PAIR] += len(couple)
@@ -177,19 +182,20 @@ class RowMaker:
                 for rendered, sides in rows:
                     self.rows.append(rendered, candidates[0].prompt, sides)
 
-    def _add(self, row: _Row, leader: int, sides: Sequence[tuple[str, Candidate]]) -> bool:
-        """Add a row; False, counted, if the format cannot represent it.
+    def _add(
+        self, row: _Row, group: Sequence[Candidate], sides: Sequence[tuple[str, Candidate]]
+    ) -> bool:
+        """Add a row of a group; False, counted, if the format cannot represent it.
 
         Args:
-            leader: digest of the prompt of the group's first candidate: rows that share it stay on
-                one side of a split.
+            group: its candidates. Rows that share the prompt of the first stay on one side of a
+                split.
             sides: the rollouts, each with its side, such as `chosen`.
         """
         rendered = self._render(row)
-        if rendered is None:
-            return False
-        self.rows.append(rendered, leader, sides)
-        return True
+        if rendered is not None:
+            self.rows.append(rendered, group[0].prompt, sides)
+        return rendered is not None
 
     def _render(self, row: _Row) -> Json | None:
         try:

@@ -19,7 +19,6 @@ def choose_pairs(
     candidates: Sequence[Candidate],
     options: ExportOptions,
     dropped: Counter[Drop],
-    *,
     preferences: Preferences | None = None,
     key: str = "",
 ) -> list[tuple[Candidate, Candidate]]:

@@ -81,10 +81,8 @@ class Pair:
 
     def kept(self, path: str) -> Json:
         """Return a field of the lines, with a column for each side."""
-        return {
-            f"{path}_chosen": self.chosen.kept[path],
-            f"{path}_rejected": self.rejected.kept[path],
-        }
+        sides = {"chosen": self.chosen, "rejected": self.rejected}
+        return {f"{path}_{side}": answer.kept[path] for side, answer in sides.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +112,9 @@ class PromptRow:
         that they share.
         """
         values = [answer.kept[path] for answer in self.answers]
-        if self.lists:
-            return {path: values}
         are_equal = all(each == values[0] for each in values)
-        return {path: values[0] if are_equal else None}
+        shared = values[0] if are_equal else None
+        return {path: values if self.lists else shared}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +146,8 @@ class JudgeReply:
 
     def kept(self, path: str) -> Json:
         """Return a field of the lines, with a column for each position."""
-        return {
-            f"{path}_{position}": answer.kept[path]
-            for position, answer in enumerate(self.answers, 1)
-        }
+        first, second = self.answers
+        return {f"{path}_1": first.kept[path], f"{path}_2": second.kept[path]}
 
 
 @dataclass(frozen=True, slots=True)

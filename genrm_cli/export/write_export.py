@@ -103,7 +103,7 @@ def export(
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
         beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
         inputs = open_inputs(scored, format_, options, settings, opened)
-        maker = RowMaker(format_, options, rows)
+        maker = RowMaker(format_, options, rows, set(options.keep))
         for input_ in inputs:
             for group in input_.run.iter_groups():
                 maker.add_group(input_, group)

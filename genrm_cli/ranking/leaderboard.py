@@ -17,12 +17,7 @@ from genrm_cli.metrics.running_stats import LEAST_SPREAD, student_95
 from genrm_cli.ranking.board import Interval, Leaderboard, PairRow, PolicyRow
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.ranking.outcomes import Outcomes
-from genrm_cli.ranking.strengths import (
-    Strengths,
-    fit_strengths,
-    predicted_wins,
-    residual_errors,
-)
+from genrm_cli.ranking.strengths import Strengths, fit_strengths, predicted_shares
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 ELO = float(400 / np.log(10))
@@ -48,49 +43,88 @@ def build_leaderboard(
         one_look: see `critical_z`.
     """
     figures = _LeaderboardFigures(outcomes, baseline, one_look=one_look)
-    board = figures.leaderboard(baseline, over)
+    fit = figures.fit
+    by_length = figures.by_length
+    pairs = figures.pair_rows()
+    rows = figures.policy_rows(pairs)
+    order = list(range(outcomes.k))
+    if over is None:
+        # Rounded: machines differ in the last bits, which must not order equal policies.
+        order.sort(
+            key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
+        )
+    cov = figures.cov[np.ix_(order, order)].round(3)
+    judged = int((~outcomes.by_rule).sum())
+    has_position = fit is not None and fit.gamma is not None
+    board = Leaderboard(
+        policies=tuple(rows[policy] for policy in order),
+        pairs=tuple(pairs),
+        baseline=baseline,
+        over=over,
+        interval="one look" if one_look else "anytime",
+        comparisons_accounted=figures.accounted,
+        n_prompts=len(outcomes.chars),
+        n_verdicts=judged,
+        by_rule=int(outcomes.by_rule.sum()),
+        failed=outcomes.table.failed.total(),
+        contradicting=outcomes.table.contradicting / judged if judged else None,
+        position=fit.gamma if fit else None,
+        position_se=_error_at(fit, outcomes.k) if has_position else None,
+        length=by_length.beta if by_length else None,
+        length_se=_error_at(by_length, -1),
+        cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
+        warnings=(),
+    )
     return replace(board, warnings=tuple(figures.iter_warnings(board)))
 
 
 class _LeaderboardFigures:
-    """The numbers behind a leaderboard. NaN is an unknown number, here only."""
+    """The numbers behind a leaderboard. NaN is an unknown number, here only.
+
+    Attributes:
+        pairs: [M, 2] the compared policies, the lower number first.
+        shares: [P, K, K] see `Outcomes.win_shares`; `n` counts the prompts with a share, and
+            `rates` are their means.
+        elo: [K] strengths against the baseline or the mean of all, with `errors` and `cov`.
+    """
 
     def __init__(self, outcomes: Outcomes, baseline: str | None, *, one_look: bool) -> None:
         self.outcomes = outcomes
         self.names = outcomes.table.policies
-        self.k = outcomes.k
         self.one_look = one_look
-        self.judged = ~outcomes.by_rule
+        k = outcomes.k
+        judged = ~outcomes.by_rule
+        self.judged = outcomes.count(judged)
+        self.ruled = outcomes.count(outcomes.by_rule)
+        self.ties = outcomes.count(judged & (outcomes.won == 0.5))
+        self.pairs = np.argwhere(np.triu(self.judged + self.ruled))
+        self.shares = outcomes.win_shares()
+        known = ~np.isnan(self.shares)
+        self.n = known.sum(axis=0)
+        self.rates = np.where(known, self.shares, 0.0).sum(axis=0) / np.maximum(1, self.n)
         self.anchor = None if baseline is None else self.names.index(baseline)
-        self.pairs, self.shares = outcomes.win_shares()
-        self.known = ~np.isnan(self.shares)
-        self.n = self.known.sum(axis=0)
-        self.rates = np.where(self.known, self.shares, 0.0).sum(axis=0) / np.maximum(1, self.n)
-        every_pair = self.k * (self.k - 1) // 2
-        self.accounted = every_pair if self.anchor is None else self.k - 1
+        self.accounted = k * (k - 1) // 2 if self.anchor is None else k - 1
         self.prompts = len(np.unique(outcomes.prompt))
         # Nothing is known but that equal responses tie: no interval may say that they are alike.
-        self.is_unjudged = not self.judged.any() and bool((outcomes.won == 0.5).all())
+        self.is_unjudged = not judged.any() and bool((outcomes.won == 0.5).all())
         self.fit = None if self.is_unjudged else fit_strengths(outcomes)
         self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
         self.elo, self.cov = self._in_elo(self.fit)
         self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
         if self.errors.max() < LEAST_SPREAD:  # ties only: how prompts differ is unknown
-            self.errors = np.full(self.k, np.nan)
-            self.cov = np.full((self.k, self.k), np.nan)
+            self.errors = np.full(k, np.nan)
+            self.cov = np.full((k, k), np.nan)
 
     def _in_elo(self, fit: Strengths | None) -> tuple[Floats, Floats]:
-        """Return [K] strengths against the baseline or the mean of all in Elo points, and their
-        covariance [K, K].
-        """
+        """Return [K] strengths in Elo points, and their covariance [K, K]."""
+        k = self.outcomes.k
         if fit is None:
-            return np.full(self.k, np.nan), np.full((self.k, self.k), np.nan)
-        identity = np.eye(self.k)
-        origin = np.full(self.k, 1 / self.k) if self.anchor is None else identity[self.anchor]
-        weights = ELO * (identity - origin)
-        return weights @ fit.theta, weights @ fit.cov[: self.k, : self.k] @ weights.T
+            return np.full(k, np.nan), np.full((k, k), np.nan)
+        origin = np.full(k, 1 / k) if self.anchor is None else np.eye(k)[self.anchor]
+        weights = ELO * (np.eye(k) - origin)
+        return weights @ fit.theta, weights @ fit.cov[:k, :k] @ weights.T
 
-    def _z(self, prompts: int, comparisons: int = 1) -> float:
+    def _z(self, prompts: int, comparisons: int) -> float:
         """Return the critical value for estimates of so many prompts, in standard errors."""
         z = critical_z(max(1, prompts), comparisons, one_look=self.one_look)
         return student_95(prompts - 1, z)
@@ -103,81 +137,55 @@ class _LeaderboardFigures:
         z = critical_z(n, comparisons, one_look=self.one_look)
         return share_interval(share, error, n, verdicts, z)
 
-    def leaderboard(self, baseline: str | None, over: str | None) -> Leaderboard:
-        outcomes = self.outcomes
-        fit = self.fit
-        by_length = self.by_length
-        position_se = None
-        if fit is not None and fit.gamma is not None:
-            position_se = _error_at(fit, self.k)
-        judged = int(self.judged.sum())
+    def pair_rows(self) -> list[PairRow]:
+        failed = self.outcomes.table.failed
         residuals = self._residuals()
-        pairs = [self._pair_row(number, residuals) for number in range(len(self.pairs))]
-        rows = self._policy_rows(pairs)
-        order = list(range(self.k))
-        if over is None:
-            # Rounded: machines differ in the last bits, which must not order equal policies.
-            order.sort(
-                key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
+        rows = []
+        for (a, b), residual in zip(self.pairs.tolist(), residuals, strict=True):
+            pair = (a, b)
+            n = int(self.n[pair])
+            w = float(self.rates[pair]) if n else None
+            error = None
+            if n > 1 and not self.is_unjudged:
+                shares = self.shares[:, a, b]
+                error = float(shares[~np.isnan(shares)].std(ddof=1) / np.sqrt(n))
+            ruled = int(self.ruled[pair])
+            judged = int(self.judged[pair])
+            low, high = self._interval(w, error, n, judged + ruled)
+            low_sim, high_sim = self._interval(w, error, n, judged + ruled, self.accounted)
+            better = None
+            if n >= LEAST_PROMPTS and self.anchor in (None, a, b):
+                if low_sim is not None and low_sim > 0.5:
+                    better = self.names[a]
+                elif high_sim is not None and high_sim < 0.5:
+                    better = self.names[b]
+            row = PairRow(
+                a=self.names[a],
+                b=self.names[b],
+                w=w,
+                se=error,
+                lo=low,
+                hi=high,
+                lo_sim=low_sim,
+                hi_sim=high_sim,
+                better=better,
+                n_prompts=n,
+                n_verdicts=judged,
+                ties=int(self.ties[pair]),
+                failed=failed[pair] + failed[b, a],
+                by_rule=ruled,
+                resid_z=_number(residual),
             )
-        cov = self.cov[np.ix_(order, order)].round(3)
-        return Leaderboard(
-            policies=tuple(rows[policy] for policy in order),
-            pairs=tuple(pairs),
-            baseline=baseline,
-            over=over,
-            interval="one look" if self.one_look else "anytime",
-            comparisons_accounted=self.accounted,
-            n_prompts=len(outcomes.chars),
-            n_verdicts=judged,
-            by_rule=int(outcomes.by_rule.sum()),
-            failed=outcomes.table.failed.total(),
-            contradicting=outcomes.table.contradicting / judged if judged else None,
-            position=None if fit is None else fit.gamma,
-            position_se=position_se,
-            length=None if by_length is None else by_length.beta,
-            length_se=None if by_length is None else _error_at(by_length, -1),
-            cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
-            warnings=(),
-        )
+            rows.append(row)
+        return rows
 
-    def _pair_row(self, number: int, residuals: Floats) -> PairRow:
-        outcomes = self.outcomes
-        a, b = self.pairs[number].tolist()
-        here = outcomes.pair == a * self.k + b
-        asked = here & self.judged
-        verdicts = int(here.sum())
-        n = int(self.n[number])
-        w = float(self.rates[number]) if n else None
-        error = None
-        if n > 1 and not self.is_unjudged:
-            shares = self.shares[self.known[:, number], number]
-            error = float(shares.std(ddof=1) / np.sqrt(n))
-        low, high = self._interval(w, error, n, verdicts)
-        low_sim, high_sim = self._interval(w, error, n, verdicts, self.accounted)
-        better = None
-        if n >= LEAST_PROMPTS and self.anchor in (None, a, b):
-            if low_sim is not None and low_sim > 0.5:
-                better = self.names[a]
-            elif high_sim is not None and high_sim < 0.5:
-                better = self.names[b]
-        return PairRow(
-            a=self.names[a],
-            b=self.names[b],
-            w=w,
-            se=error,
-            lo=low,
-            hi=high,
-            lo_sim=low_sim,
-            hi_sim=high_sim,
-            better=better,
-            n_prompts=n,
-            n_verdicts=int(asked.sum()),
-            ties=int((outcomes.won[asked] == 0.5).sum()),
-            failed=outcomes.table.failed[a, b] + outcomes.table.failed[b, a],
-            by_rule=int((here & outcomes.by_rule).sum()),
-            resid_z=_number(residuals[number]),
-        )
+    def _predicted(self) -> tuple[Floats, Floats]:
+        """Return [M] win rates that the strengths predict, and the errors of what differs."""
+        first, second = self.pairs.T
+        if self.fit is None or self.outcomes.k == 2:
+            unknown = np.full(len(self.pairs), np.nan)
+            return unknown, unknown
+        return predicted_shares(self.fit, self.pairs, self.shares[:, first, second])
 
     def _residuals(self) -> Floats:
         """Return [M] by how many standard errors each win rate differs from what the strengths
@@ -189,24 +197,24 @@ class _LeaderboardFigures:
         Source: the correction of a clustered covariance for fitted parameters; J. G. MacKinnon and
         H. White, Journal of Econometrics 29 (1985) 305.
         """
-        if self.fit is None or self.k == 2:
-            return np.full(len(self.pairs), np.nan)
-        freedom = np.maximum(1, self.n - self.k)
-        errors = residual_errors(self.fit, self.pairs, self.shares) * np.sqrt(self.n / freedom)
-        counts = (self.n >= max(LEAST_PROMPTS, self.k + 1)) & (errors > LEAST_SPREAD)
-        residuals = self.rates - predicted_wins(self.fit, self.pairs)
-        return np.where(counts, residuals / np.where(counts, errors, 1.0), np.nan).round(2)
+        first, second = self.pairs.T
+        k = self.outcomes.k
+        n = self.n[first, second]
+        predicted, errors = self._predicted()
+        errors = errors * np.sqrt(n / np.maximum(1, n - k))
+        counts = (n >= max(LEAST_PROMPTS, k + 1)) & (errors > LEAST_SPREAD)
+        residuals = (self.rates[first, second] - predicted) / np.where(counts, errors, np.nan)
+        return np.asarray(residuals.round(2))
 
-    def _policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
-        outcomes = self.outcomes
+    def policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
         by_length, _ = self._in_elo(self.by_length)
         half_widths = self._half_widths(1)
         joint_widths = self._half_widths(self.accounted)
         ranks = self._ranks(pairs)
+        failed = self.outcomes.table.failed
         rows = []
         for policy, name in enumerate(self.names):
-            takes_part = (outcomes.first == policy) | (outcomes.second == policy)
-            chars = outcomes.chars[:, policy]
+            chars = self.outcomes.chars[:, policy]
             known = chars[~np.isnan(chars)]
             rate, (low, high) = self._rate(policy)
             elo = float(self.elo[policy])
@@ -226,12 +234,10 @@ class _LeaderboardFigures:
                 win_rate=rate,
                 lo=low,
                 hi=high,
-                chars=round(float(known.mean()), 1) if known.any() else None,
+                chars=round(float(known.mean()), 1) if len(known) else None,
                 prompts=len(known),
-                verdicts=int((takes_part & self.judged).sum()),
-                failed=sum(
-                    count for pair, count in outcomes.table.failed.items() if policy in pair
-                ),
+                verdicts=int(self.judged[policy].sum()),
+                failed=sum(count for pair, count in failed.items() if policy in pair),
             )
             rows.append(row)
         return rows
@@ -255,24 +261,20 @@ class _LeaderboardFigures:
         """Return the win rate against the baseline or all others, and its interval.
 
         All opponents have the same weight; the error sums the deviations of a prompt before it
-        squares them."""
-        others = [each for each in range(self.k) if each != policy]
+        squares them.
+        """
+        others = [each for each in range(self.outcomes.k) if each != policy]
         opponents = others if self.anchor is None else [self.anchor]
-        place = {frozenset(pair): number for number, pair in enumerate(self.pairs.tolist())}
-        columns = [place.get(frozenset((policy, each)), -1) for each in opponents]
-        if policy == self.anchor or -1 in columns:
-            return None, (None, None)
-        shares = self.shares[:, columns]
-        if self.anchor is None:
+        shares = self.shares[:, policy, opponents]
+        if self.anchor is None:  # only prompts that all policies answered compare like with like
             shares = shares[~np.isnan(self.outcomes.chars).any(axis=1)]
-        shares = np.where(self.pairs[columns, 1] == policy, 1 - shares, shares)
         known = ~np.isnan(shares)
         counts = known.sum(axis=0)
-        n = int(known.any(axis=1).sum())
         if not counts.all():
             return None, (None, None)
+        n = int(known.any(axis=1).sum())
         means = np.where(known, shares, 0.0).sum(axis=0) / counts
-        deviations = (np.where(known, shares - means, 0.0) / counts).sum(axis=1) / len(columns)
+        deviations = (np.where(known, shares - means, 0.0) / counts).sum(axis=1) / len(opponents)
         rate = float(means.mean())
         error = float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
         return rate, self._interval(rate, error, n, 2 * int(known.sum()))
@@ -281,20 +283,19 @@ class _LeaderboardFigures:
         """Return the ranks that the gaps between strengths leave each policy, or of two policies
         their win rate.
         """
+        k = self.outcomes.k
         if self.fit is None or self.prompts < LEAST_PROMPTS:
-            return [(None, None)] * self.k
-        if self.k == 2:
+            return [(None, None)] * k
+        if k == 2:
             is_worse = [pairs[0].better not in (None, name) for name in self.names]
             return [(1 + is_worse[0], 2 - is_worse[1]), (1 + is_worse[1], 2 - is_worse[0])]
         gaps = np.subtract.outer(self.fit.theta, self.fit.theta)
-        cov = self.fit.cov[: self.k, : self.k]
+        cov = self.fit.cov[:k, :k]
         variances = np.add.outer(np.diag(cov), np.diag(cov)) - 2 * cov
-        sure = self._z(self.prompts, self.k * (self.k - 1) // 2) * np.sqrt(
-            np.maximum(0.0, variances)
-        )
+        sure = self._z(self.prompts, k * (k - 1) // 2) * np.sqrt(np.maximum(0.0, variances))
         above = (gaps > sure).sum(axis=0).tolist()
         below = (-gaps > sure).sum(axis=0).tolist()
-        return [(1 + better, self.k - worse) for better, worse in zip(above, below, strict=True)]
+        return [(1 + better, k - worse) for better, worse in zip(above, below, strict=True)]
 
     def iter_warnings(self, board: Leaderboard) -> Iterator[str]:
         """Yield what to beware of when reading a leaderboard."""
@@ -324,41 +325,41 @@ class _LeaderboardFigures:
                 "contradict each other."
             )
         yield from self._iter_cycle(board.pairs)
-        yield from self._iter_far_lengths(board.pairs)
+        yield from self._iter_far_lengths()
 
     def _iter_cycle(self, pairs: Sequence[PairRow]) -> Iterator[str]:
         """Yield the pair whose win rate is surely, and by much, not what the strengths predict."""
-        if self.fit is None:
-            return
-        excess = np.zeros(len(pairs))
-        for number, row in enumerate(pairs):
-            if row.resid_z is not None:
+        predicted, _ = self._predicted()
+        found = []
+        for row, expected in zip(pairs, predicted, strict=True):
+            if row.resid_z is not None and row.w is not None:
                 z = critical_z(row.n_prompts, len(pairs), one_look=self.one_look)
-                excess[number] = abs(row.resid_z) / student_95(row.n_prompts - self.k, z)
-        worst = int(excess.argmax())
-        row = pairs[worst]
-        expected = float(predicted_wins(self.fit, self.pairs)[worst])
-        if excess[worst] > 1 and row.w is not None and abs(row.w - expected) > _MUCH:
+                excess = abs(row.resid_z) / student_95(row.n_prompts - self.outcomes.k, z)
+                found.append((excess, row, row.w, float(expected)))
+        if not found:
+            return
+        excess, row, rate, expected = max(found, key=lambda each: each[0])
+        if excess > 1 and abs(rate - expected) > _MUCH:
             yield (
-                f"not transitive: {row.a} wins {100 * row.w:.1f} % against {row.b}, and the Elo "
+                f"not transitive: {row.a} wins {100 * rate:.1f} % against {row.b}, and the Elo "
                 f"predicts {100 * expected:.1f} %; read the matrix."
             )
 
-    def _iter_far_lengths(self, pairs: Sequence[PairRow]) -> Iterator[str]:
+    def _iter_far_lengths(self) -> Iterator[str]:
         """Yield the first pair of policies whose lengths hardly overlap."""
-        for (a, b), row in zip(self.pairs.tolist(), pairs, strict=True):
+        for a, b in self.pairs:
             gaps = self.outcomes.chars[:, a] - self.outcomes.chars[:, b]
             gaps = gaps[~np.isnan(gaps)]
             if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _FAR_LENGTHS * gaps.std() > 0:
                 yield (
-                    f"lengths of {row.a} and {row.b} hardly overlap: Elo at equal length is an "
-                    "extrapolation."
+                    f"lengths of {self.names[a]} and {self.names[b]} hardly overlap: Elo at equal "
+                    "length is an extrapolation."
                 )
                 return
 
 
-def _error_at(fit: Strengths, place: int) -> float | None:
-    return _number(np.sqrt(fit.cov[place, place]))
+def _error_at(fit: Strengths | None, place: int) -> float | None:
+    return None if fit is None else _number(np.sqrt(fit.cov[place, place]))
 
 
 def _number(value: float) -> float | None:

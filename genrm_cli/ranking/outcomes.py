@@ -88,35 +88,36 @@ class Outcomes:
         return len(self.table.policies)
 
     @property
-    def pair(self) -> Indices:
-        """[N] a number of the pair, the same for both orders: the lower policy times K + the
-        higher.
-        """
-        return np.minimum(self.first, self.second) * self.k + np.maximum(self.first, self.second)
-
-    @property
     def weights(self) -> Floats:
         """[N] 1 / the outcomes of the same pair on the same prompt."""
-        _, place, counts = np.unique(
-            self.prompt * self.k**2 + self.pair, return_inverse=True, return_counts=True
-        )
-        return np.asarray(1.0 / counts[place])
+        _, counts = self._sums()
+        together = counts + counts.transpose(0, 2, 1)
+        return np.asarray(1.0 / together[self.prompt, self.first, self.second])
 
-    def win_shares(self) -> tuple[Indices, Floats]:
-        """Return the compared pairs [M, 2], and the share that the first policy of each won on each
-        prompt, [P, M].
+    def _sums(self) -> tuple[Floats, Floats]:
+        """Return [P, K, K] what the policy shown first won, and how many outcomes say so."""
+        place = (self.prompt, self.first, self.second)
+        sums, counts = np.zeros((2, len(self.chars), self.k, self.k))
+        np.add.at(sums, place, self.won)
+        np.add.at(counts, place, 1)
+        return sums, counts
+
+    def count(self, which: Flags) -> Indices:
+        """Return [K, K] how many outcomes of each pair are among these, both orders together."""
+        counts = np.zeros((self.k, self.k), dtype=np.intp)
+        np.add.at(counts, (self.first[which], self.second[which]), 1)
+        return counts + counts.T
+
+    def win_shares(self) -> Floats:
+        """Return [P, K, K] the share that a policy won against another one on each prompt.
 
         A share is the mean of both orders. It is NaN without verdicts, or if one of two planned
-        orders has none."""
-        known, column = np.unique(self.pair, return_inverse=True)
-        sums, counts = np.zeros((2, 2, len(self.chars), len(known)))
-        forward = (self.first < self.second).astype(np.intp)
-        np.add.at(
-            sums, (forward, self.prompt, column), np.where(forward > 0, self.won, 1 - self.won)
-        )
-        np.add.at(counts, (forward, self.prompt, column), 1)
-        orders = (counts > 0).sum(axis=0)
-        means = (sums / np.maximum(counts, 1)).sum(axis=0)
-        least = 2 if self.table.both_orders else 1
-        shares = np.where(orders >= least, means / np.maximum(orders, 1), np.nan)
-        return np.column_stack([known // self.k, known % self.k]), shares
+        orders has none.
+        """
+        sums, counts = self._sums()
+        shown_first = sums / np.where(counts > 0, counts, np.nan)
+        shown_second = 1 - shown_first.transpose(0, 2, 1)
+        if self.table.both_orders:
+            return (shown_first + shown_second) / 2
+        lone = np.where(np.isnan(shown_first), shown_second, shown_first)
+        return np.where(np.isnan(shown_second), lone, (lone + shown_second) / 2)

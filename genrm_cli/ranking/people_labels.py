@@ -92,12 +92,12 @@ def labelled_win_rates(
         pair = (a, b) if a < b else (b, a)
         values[pair][places[label.prompt]].append(value if a < b else 1 - value)
     is_random = all(label.drawn == "random" for label in labels)
-    pairs, shares = outcomes.win_shares()
+    shares = outcomes.win_shares()
     found = []
-    for number, (a, b) in enumerate(pairs.tolist()):
-        if (a, b) in values:
-            won = {place: float(share) for place, share in enumerate(shares[:, number])}
-            known = {place: share for place, share in won.items() if not math.isnan(share)}
+    for a, b in sorted(values):
+        won = {place: float(share) for place, share in enumerate(shares[:, a, b])}
+        known = {place: share for place, share in won.items() if not math.isnan(share)}
+        if known:
             people = {place: fmean(each) for place, each in values[a, b].items() if place in known}
             judged = [known[place] for place in people]
             unlabelled = [share for place, share in known.items() if place not in people]

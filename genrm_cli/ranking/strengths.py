@@ -77,14 +77,14 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     lengths = np.tanh(outcomes.longer / scale)
     separated = not _joins_all(beaten)
     if separated:  # a tie of each ordered pair that was shown, each on a prompt of its own
-        pseudo = np.nonzero(shown)
-        count = len(pseudo[0])
-        prompt = np.append(prompt, prompts + np.arange(count))
-        first = np.append(first, pseudo[0])
-        second = np.append(second, pseudo[1])
-        won = np.append(won, np.full(count, 0.5))
-        weight = np.append(weight, np.full(count, 2 * _PSEUDO_WINS))
-        lengths = np.append(lengths, np.zeros(count))
+        firsts, seconds = np.nonzero(shown)
+        ones = np.ones(len(firsts))
+        prompt = np.append(prompt, prompts + np.arange(len(firsts)))
+        first = np.append(first, firsts)
+        second = np.append(second, seconds)
+        won = np.append(won, ones / 2)
+        weight = np.append(weight, 2 * _PSEUDO_WINS * ones)
+        lengths = np.append(lengths, 0 * ones)
     has_position = bool((shown & shown.T).any())
     columns = [_contrasts(first, second, k)]
     if has_position:
@@ -110,17 +110,9 @@ def fit_strengths(outcomes: Outcomes, *, with_length: bool = False) -> Strengths
     )
 
 
-def predicted_wins(fit: Strengths, pairs: Indices) -> Floats:
-    """Return [M] the win rates that strengths predict for pairs [M, 2], as the mean of both
-    orders.
-    """
-    gaps = fit.theta[pairs[:, 0]] - fit.theta[pairs[:, 1]]
-    position = fit.gamma or 0.0
-    return (_logistic(gaps + position) + _logistic(gaps - position)) / 2
-
-
-def residual_errors(fit: Strengths, pairs: Indices, shares: Floats) -> Floats:
-    """Return the standard errors [M] of the differences between win rates and predicted ones.
+def predicted_shares(fit: Strengths, pairs: Indices, shares: Floats) -> tuple[Floats, Floats]:
+    """Return [M] the win rates that strengths predict for pairs, as the mean of both orders, and
+    the standard errors of the differences from the win rates that were found.
 
     Args:
         fit: of the outcomes behind the win rates.
@@ -134,16 +126,17 @@ def residual_errors(fit: Strengths, pairs: Indices, shares: Floats) -> Floats:
     rates = np.where(known, shares, 0.0).sum(axis=0) / counts
     gaps = fit.theta[pairs[:, 0]] - fit.theta[pairs[:, 1]]
     position = fit.gamma or 0.0
-    up = _slope(gaps + position) / 2
-    down = _slope(gaps - position) / 2
+    first = _logistic(gaps + position)
+    second = _logistic(gaps - position)
+    up = first * (1 - first) / 2
+    down = second * (1 - second) / 2
     k = len(fit.theta)
-    contrasts = _contrasts(pairs[:, 0], pairs[:, 1], k)
-    predicted = (up + down)[:, None] * contrasts @ fit.influence[:, :k].T
+    moves = (up + down)[:, None] * _contrasts(pairs[:, 0], pairs[:, 1], k) @ fit.influence[:, :k].T
     if fit.gamma is not None:
-        predicted += np.outer(up - down, fit.influence[:, k])
-    residuals = np.where(known, shares - rates, 0.0) / counts - predicted.T
+        moves += np.outer(up - down, fit.influence[:, k])
+    residuals = np.where(known, shares - rates, 0.0) / counts - moves.T
     n = int(known.any(axis=1).sum())
-    return np.asarray(np.sqrt((residuals**2).sum(axis=0) * n / max(1, n - 1)))
+    return (first + second) / 2, np.sqrt((residuals**2).sum(axis=0) * n / max(1, n - 1))
 
 
 def _maximise(design: Floats, won: Floats, weight: Floats, prior: Floats) -> tuple[Floats, Floats]:
@@ -179,11 +172,6 @@ def _joins_all(edges: Flags) -> bool:
 def _contrasts(first: Indices, second: Indices, k: int) -> Floats:
     """Return [N, K] rows with 1 for the first policy and -1 for the second."""
     return np.asarray(np.eye(k)[first] - np.eye(k)[second])
-
-
-def _slope(odds: Floats) -> Floats:
-    share = _logistic(odds)
-    return share * (1 - share)
 
 
 def _logistic(odds: Floats) -> Floats:

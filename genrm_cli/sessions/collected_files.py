@@ -15,8 +15,7 @@ from genrm_cli.sessions.session_agents import AgentConfig
 from genrm_cli.sessions.session_judge import judge_record
 from genrm_cli.sessions.session_options import CLIENT, POLICY, TEACHER, SessionOptions
 from genrm_cli.settings.table import Settings
-from genrm_cli.storage.location import is_stream, require_rl_prefix, sibling
-from genrm_cli.storage.outputs import COMMIT_SUFFIX
+from genrm_cli.storage.location import is_stream, require_rl_prefix
 from genrm_cli.storage.store import Store
 
 
@@ -45,12 +44,13 @@ class CollectOptions(SessionOptions):
 
     def policy_record(self) -> Record:
         """Return the object `policy` of the records."""
-        record: Record = {"name": self.policy_name, "role": self.policy_role}
-        if self.base_model is not None:
-            record["base_model"] = self.base_model
-        if self.nemotron_teacher is not None:
-            record["nemotron_teacher"] = self.nemotron_teacher
-        return record
+        record = {
+            "name": self.policy_name,
+            "role": self.policy_role,
+            "base_model": self.base_model,
+            "nemotron_teacher": self.nemotron_teacher,
+        }
+        return {name: value for name, value in record.items() if value is not None}
 
     def deciding(
         self, environment: AnyEnvironment, scenarios: ScenarioSet, redact: Sequence[str]
@@ -81,26 +81,13 @@ class CollectOptions(SessionOptions):
 
 
 SUMMARY_FORMAT = 1  # raised when a key of the summary changes its meaning
+# Files next to the episodes.
+SUMMARY_SUFFIX = ".collect.json"
+FAILURES_SUFFIX = "_failures.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodePlaces:
-    """The outputs of a run.
-
-    Attributes:
-        commit_mark: exists only while outputs may be a mix of old and new.
-    """
-
-    episodes: str
-    failures: str
-    summary: str
-    commit_mark: str
-
-
-def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
-    """Return the outputs of a run; refuse streams, compressed files, and a folder that mixes
-    teachers and policies.
-    """
+def check_output(output: str, settings: Settings, role: str) -> None:
+    """Refuse streams, compressed files, and a folder that mixes teachers and policies."""
     if is_stream(output) or not output.endswith(".jsonl"):
         raise UsageError(
             SettingRef("output", output),
@@ -114,8 +101,6 @@ def places_of(output: str, settings: Settings, role: str) -> EpisodePlaces:
             f": episodes of a teacher go below a folder or prefix named {TEACHER}, and no others; "
             f"for example runs/{TEACHER}/run_01.jsonl.",
         )
-    suffixes = "_failures.jsonl", ".collect.json", COMMIT_SUFFIX
-    return EpisodePlaces(output, *(sibling(output, suffix) for suffix in suffixes))
 
 
 def read_summary(uri: str, store: Store) -> Record | None:
@@ -124,5 +109,4 @@ def read_summary(uri: str, store: Store) -> Record | None:
         summary = json.loads(store.at(uri).read() or b"")
     except ValueError:
         return None
-    is_known = isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT
-    return summary if is_known else None
+    return summary if summary.get("format") == SUMMARY_FORMAT else None

@@ -1,10 +1,14 @@
-"""Collect episodes: play many sessions at once, and write the episodes in order, all or nothing."""
+"""Collect episodes: play many sessions at once, and write the episodes in order, all or nothing.
+
+Episodes end in any order. Their records wait in a spool, the failures apart from the others, until
+all have ended; a judge then compares those of each group, and the outputs are written by index.
+"""
 
 import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +24,11 @@ from genrm_cli.metrics.event import Event
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scored.describe_run import versions_record
 from genrm_cli.sessions.collected_files import (
+    FAILURES_SUFFIX,
     SUMMARY_FORMAT,
+    SUMMARY_SUFFIX,
     CollectOptions,
-    places_of,
+    check_output,
     read_summary,
 )
 from genrm_cli.sessions.counts import CollectCounts
@@ -43,15 +49,11 @@ from genrm_cli.sessions.episode import (
     play_episode,
 )
 from genrm_cli.sessions.session_agents import Answer, RunStoppedError, open_agents
-from genrm_cli.sessions.session_judge import (
-    SessionJudge,
-    open_session_judge,
-    plumbing_reward,
-    with_gates,
-)
+from genrm_cli.sessions.session_judge import open_session_judge, plumbing_reward, with_gates
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.location import sibling
+from genrm_cli.storage.outputs import COMMIT_SUFFIX, Outputs
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.tasks import first_error_of
 
@@ -78,16 +80,6 @@ class CollectingEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEvent(Event):
-    """An episode has ended."""
-
-    index: int
-    group: str
-    end_reason: str
-    turns: int
-
-
-@dataclass(frozen=True, slots=True)
 class CollectReport:
     """The result of a run: its summary, and its counters; None if the outputs were up to date."""
 
@@ -106,17 +98,57 @@ async def collect(
             appeared.
         CancelledError: the run was interrupted; the journal has every turn that was answered.
     """
-    check_journal_place(run.settings)
-    work = _Collecting(environment, scenarios, options, run)
+    settings = run.settings
     output = options.output
+    check_journal_place(settings)
+    check_output(output, settings, options.policy_role)
+    deciding = options.deciding(environment, scenarios, settings.judge.redact_pattern)
     async with cancelled_by_signals():
         await run.in_thread(run.store.at(output).make_folder)  # the lease needs it, too
-        async with leased([output], run) as leases:
-            if (known := await run.in_thread(work.find_current)) is not None:
+        async with leased([output], run) as leases, AsyncExitStack() as opened:
+            # Only the holder of the lease knows that no other run is about to write.
+            if known := await run.in_thread(lambda: _find_current(output, deciding, run)):
                 return CollectReport(known)
-            summary = await work.collect(next(iter(leases), None))
-    work.counts.refuse_missing(run.settings.rewards.max_unscored)
+            work = _Collecting(environment, scenarios, options, run)
+            started_s = time.monotonic()
+            with Spool() as spool:
+                work.spool(spool)
+                path = turns_path(output, settings)
+                journal = None
+                if options.agents:
+                    journal = await opened.enter_async_context(open_journal_at(path, output, run))
+                async with open_agents(options.agents, run, journal) as answer:
+                    await work.play_all(answer)
+                verdicts = f"{path.removesuffix('.sqlite')}.verdicts.sqlite"
+                rewards = None
+                async with open_session_judge(options.judge, run, verdicts) as judge:
+                    if judge is not None:
+                        rewards = await judge.reward_all(work.iter_episodes())
+                about = {"settings": deciding, "settings_digest": digest_of_json(deciding)}
+                lease = next(iter(leases), None)
+                wall_time_s = round(time.monotonic() - started_s, 3)
+                summary = await run.in_thread(
+                    lambda: work.write(rewards, lease, {"wall_time_s": wall_time_s, **about})
+                )
+    work.counts.refuse_missing(settings.rewards.max_unscored)
     return CollectReport(summary, work.counts)
+
+
+def _find_current(output: str, deciding: Record, run: RunContext) -> Record | None:
+    """Return the summary of complete outputs with these settings; None if there is work to do."""
+    store = run.store
+    store.at(output).check_writable()
+    # A commit that was interrupted leaves a mix of old and new, to be written again.
+    is_mixed = store.at(sibling(output, COMMIT_SUFFIX)).exists()
+    if run.settings.output.force or is_mixed or not store.at(output).exists():
+        return None
+    known = read_summary(sibling(output, SUMMARY_SUFFIX), store)
+    if known is None or known.get("settings_digest") != digest_of_json(deciding):
+        raise UsageError(
+            f"{output} exists and holds episodes of other settings; choose another ",
+            naming("$output or $run_id, or pass $force to replace it."),
+        )
+    return None if known.get("partial") else known
 
 
 class _Collecting:
@@ -132,81 +164,28 @@ class _Collecting:
         self._environment = environment
         self._options = options
         self._run = run
-        self._places = places_of(options.output, run.settings, options.policy_role)
-        patterns = run.settings.judge.redact_pattern
-        self._redactor = redactor_of(patterns) if patterns else None
-        self._deciding = options.deciding(environment, scenarios, patterns)
-        self._digest = digest_of_json(self._deciding)
-        self._replaces = run.settings.output.force
         self._groups = list(_iter_groups(scenarios, options))
         self.counts = CollectCounts(planned=len(self._groups) * options.episodes)
+        policy = options.policy
         self._origin = RunOrigin(
             options.run_id,
             options.policy_record(),
-            {"scripted": options.policy_name}
-            if options.policy is None
-            else options.policy.as_record(),
+            {"scripted": options.policy_name} if policy is None else policy.as_record(),
             client_record(environment, options.client),
             scenarios.digests,
         )
 
-    # Before the run
+    def spool(self, spool: Spool) -> None:
+        """Keep the rendered records, by index, in a spool."""
+        self._episodes = Pieces(spool)
+        self._failures = Pieces(spool)
 
-    def find_current(self) -> Record | None:
-        """Return the summary of complete outputs with these settings; None if there is work to do.
-
-        Only for the holder of the lease.
-        """
-        store = self._run.store
-        places = self._places
-        store.at(places.episodes).check_writable()
-        if store.at(places.commit_mark).exists():
-            self._replaces = True  # a mix of old and new, to be written again
-            return None
-        if not store.at(places.episodes).exists():
-            return None
-        known = read_summary(places.summary, store)
-        is_ours = known is not None and known.get("settings_digest") == self._digest
-        if not is_ours and not self._replaces:
-            raise UsageError(
-                f"{places.episodes} exists and holds episodes of other settings; choose another ",
-                naming("$output or $run_id, or pass $force to replace it."),
-            )
-        if known is not None and not known.get("partial") and not self._replaces:
-            return known
-        self._replaces = True
-        return None
-
-    # The run
-
-    async def collect(self, lease: Lease | None) -> Record:
-        """Play all episodes, write the outputs and return the summary."""
+    async def play_all(self, answer: Answer) -> None:
+        """Play all episodes, until a limit stops the run."""
         options = self._options
-        run = self._run
-        output = self._places.episodes
-        started_s = time.monotonic()
-        with Spool() as spool:
-            # Rendered records by index.
-            self._episodes = Pieces(spool)
-            self._failures = Pieces(spool)
-            path = turns_path(output, run.settings)
-            async with AsyncExitStack() as opened:
-                journal = None
-                if options.agents:
-                    journal = await opened.enter_async_context(open_journal_at(path, output, run))
-                agents = open_agents(options.agents, run, journal)
-                await self._play_all(await opened.enter_async_context(agents))
-            verdicts = f"{path.removesuffix('.sqlite')}.verdicts.sqlite"
-            async with open_session_judge(options.judge, run, verdicts) as judge:
-                if judge is not None:
-                    await self._reward_all(judge, Pieces(spool))
-            for _, record in self._iter_episodes():
-                self.counts.add_reward(record)
-            wall_time_s = time.monotonic() - started_s
-            return await run.in_thread(lambda: self._write(lease, wall_time_s))
-
-    async def _play_all(self, answer: Answer) -> None:
+        counts = self.counts
         slots = self._iter_slots()
+        redactor = redactor_of(self._run.settings.judge.redact_pattern)
 
         async def work() -> None:
             for slot in slots:
@@ -215,12 +194,12 @@ class _Collecting:
                         slot,
                         self._environment,
                         answer,
-                        self._options.scripted_policy,
-                        self._redactor,
-                        self.counts.add_outcome,
+                        redactor,
+                        options.scripted_policy,
+                        counts.add_outcome,
                     )
                 except RunStoppedError as stopped:
-                    self.counts.stopped_by = str(stopped)
+                    counts.stopped_by = str(stopped)
                     return
                 self._enter(played)
                 await asyncio.sleep(0)  # a scripted episode never yields control
@@ -228,7 +207,6 @@ class _Collecting:
         async def report() -> None:
             while True:
                 await asyncio.sleep(_PROGRESS_EVERY_S)
-                counts = self.counts
                 calls = sum(role.calls for role in counts.roles.values())
                 self._run.on_event(
                     CollectingEvent(counts.finished, counts.planned, counts.turns, calls)
@@ -237,7 +215,7 @@ class _Collecting:
         reporting = asyncio.create_task(report())
         try:
             async with asyncio.TaskGroup() as tasks:
-                for _ in range(min(_IN_FLIGHT, self.counts.planned)):
+                for _ in range(min(_IN_FLIGHT, counts.planned)):
                     tasks.create_task(work())
         except BaseExceptionGroup as errors:
             raise first_error_of(errors) from None
@@ -259,7 +237,6 @@ class _Collecting:
         slot = played.slot
         state = played.state
         end = state.end or End("", "", 0)
-        self._run.on_event(SessionEvent(slot.index, slot.group, end.reason, state.turn_index))
         counts.turns += state.turn_index
         reward: Record | None = None
         left_out = None
@@ -278,51 +255,55 @@ class _Collecting:
                 counts.unparted += 1
                 left_out = "ended before its branch"
         record = episode_record(played, environment, self._origin, reward)
+        pieces = self._episodes
         if left_out is None:
             counts.written += 1
-            self._episodes.add(slot.index, render_record(record))
         else:
+            pieces = self._failures
             record["metadata"]["left_out"] = left_out
-            self._failures.add(slot.index, render_record(record))
+        pieces.add(slot.index, render_record(record))
 
-    async def _reward_all(self, judge: SessionJudge, rewarded: Pieces) -> None:
-        """Replace the rewards of the episodes by those of the judge."""
-        rewards = iter(await judge.reward_all(record for _, record in self._iter_episodes()))
-        for index, record in self._iter_episodes():
-            record["reward"] = with_gates(
-                next(rewards), self._environment, record["reward"]["components"]
-            )
-            rewarded.add(index, render_record(record))
-        self._episodes = rewarded
-
-    def _iter_episodes(self) -> Iterator[tuple[int, Record]]:
+    def iter_episodes(self) -> Iterator[Record]:
+        """Yield the records of the episodes that can be used, by index."""
         for index in range(len(self._episodes)):
             if index in self._episodes:
-                yield index, json.loads(self._episodes[index])
+                yield json.loads(self._episodes[index])
 
-    # After the run
+    def write(self, rewards: Sequence[Record] | None, lease: Lease | None, about: Record) -> Record:
+        """Write all outputs, and return the summary.
 
-    def _write(self, lease: Lease | None, wall_time_s: float) -> Record:
-        run = self._run
-        places = self._places
-        summary = self._summary(wall_time_s)
-        with Outputs(run.store, overwrite=self._replaces, mark_uri=places.commit_mark) as outputs:
-            if len(self._failures) or run.store.at(places.failures).exists():
-                failures = outputs.open(places.failures)
+        Args:
+            rewards: those of the judge, by episode; None leaves those of the environment.
+            lease: of the output.
+            about: what the summary says of the run besides its counts.
+        """
+        store = self._run.store
+        output = self._options.output
+        failures_uri = sibling(output, FAILURES_SUFFIX)
+        mark_uri = sibling(output, COMMIT_SUFFIX)
+        judged = None if rewards is None else iter(rewards)
+        with Outputs(store, overwrite=True, mark_uri=mark_uri) as outputs:
+            if len(self._failures) or store.at(failures_uri).exists():
+                failures = outputs.open(failures_uri)
                 for block in self._failures.iter_blocks():
                     failures.write(block)
-            outputs.open(places.summary).write(render_document(summary))
+            summary_file = outputs.open(sibling(output, SUMMARY_SUFFIX))
             # Last: a reader that waits for the episodes finds the others.
-            episodes = outputs.open(places.episodes)
-            for block in self._episodes.iter_blocks():
-                episodes.write(block)
+            episodes = outputs.open(output)
+            for record in self.iter_episodes():
+                if judged is not None:
+                    broken = record["reward"]["components"]
+                    record["reward"] = with_gates(next(judged), self._environment, broken)
+                self.counts.add_reward(record)
+                episodes.write(render_record(record))
+            summary = self._summary() | about | {"versions": versions_record()}
+            summary_file.write(render_document(summary))
             if lease is not None:
                 lease.verify()
             outputs.commit()
         return summary
 
-    def _summary(self, wall_time_s: float) -> Record:
-        options = self._options
+    def _summary(self) -> Record:
         limits = self._run.settings.limits
         counts = self.counts.as_dict()
         roles = self.counts.roles.values()
@@ -334,18 +315,14 @@ class _Collecting:
         retryable = counts["failed"].keys() - {PRIVATE_DATA}
         return {
             "format": SUMMARY_FORMAT,
-            "run_id": options.run_id,
-            "output": self._places.episodes,
+            "run_id": self._options.run_id,
+            "output": self._options.output,
             "partial": bool(counts["unfinished"] or counts["unscored"] or retryable),
             "time": datetime.now(UTC).isoformat(timespec="seconds"),
             **counts,
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
             "cost": cost,
-            "wall_time_s": round(wall_time_s, 3),
-            "settings": self._deciding,
-            "settings_digest": self._digest,
-            "versions": versions_record(),
         }
 
 

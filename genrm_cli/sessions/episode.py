@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 from genrm_cli.json_types import Record
+from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.redaction import Redactor
-from genrm_cli.rollouts.rollout import Turn
+from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -22,9 +23,9 @@ from genrm_cli.sessions.environment import (
     EpisodeState,
     ended,
 )
-from genrm_cli.sessions.session_agents import AgentConfig, Answer, SilentError, spoken_words
+from genrm_cli.sessions.session_agents import AgentConfig, Answer
 from genrm_cli.sessions.session_options import CLIENT, POLICY
-from genrm_cli.verdicts import ChatTurn, Outcome
+from genrm_cli.verdicts import ChatTurn, Failure, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,50 +179,63 @@ def episode_record(
     }
 
 
-class _FailedError(Exception):
+class TurnFailedError(Exception):
     """A turn that a role cannot take; the message is the detail of the reason."""
 
     def __init__(self, role: str, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.role = role
-        self.reason = reason
+        # A client that fails says nothing about the policy, however it fails.
+        self.reason = CLIENT_FAILED if role == CLIENT and reason != PRIVATE_DATA else reason
+
+
+def spoken_words(role: str, outcome: Outcome) -> str:
+    """Return the text of a reply without its reasoning, or raise `TurnFailedError`."""
+    if isinstance(failure := outcome.result, Failure):
+        reason = CONTEXT_TOO_LONG if failure.is_too_long else POLICY_FAILED
+        raise TurnFailedError(role, reason, f"{failure.kind}: {failure.detail}")
+    if words := words_of(items_of_text(outcome.reply_text or "")).strip():
+        return words
+    raise TurnFailedError(role, POLICY_FAILED, "a reply holds reasoning only")
+
+
+def check_turn(role: str, words: str, environment: AnyEnvironment, redactor: Redactor) -> None:
+    """Raise `TurnFailedError` for a turn that is too long, or holds private data."""
+    size_bytes = len(words.encode())
+    most_bytes = environment.max_turn_bytes
+    if size_bytes > most_bytes:
+        detail = f"a turn of {size_bytes:,} bytes, more than {most_bytes:,}"
+        raise TurnFailedError(role, TURN_TOO_LONG, detail)
+    matches: Counter[str] = Counter()
+    redactor.redact(words, matches)
+    if matches:
+        detail = f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
+        raise TurnFailedError(role, PRIVATE_DATA, detail)
 
 
 async def play_episode(
     slot: EpisodeSlot,
     environment: AnyEnvironment,
     answer: Answer,
+    redactor: Redactor,
     scripted_policy: str | None = None,
-    redactor: Redactor | None = None,
     on_outcome: Callable[[str, Outcome], None] = lambda role, outcome: None,
 ) -> Played:
     """Play an episode. Its requests depend on earlier answers only, so a journal resumes it at any
     turn.
 
     Args:
+        redactor: matches in a generated turn end the episode as private data.
         scripted_policy: a policy of the environment that needs no model; None for one that `answer`
             asks.
-        redactor: matches in a generated turn end the episode as private data; None to check
-            nothing.
     """
     usage: dict[str, Usage] = {}
 
     def take(role: str, outcome: Outcome) -> str:
         usage.setdefault(role, Usage()).add(outcome)
         on_outcome(role, outcome)
-        try:
-            words = spoken_words(outcome)
-        except SilentError as silent:
-            reason = POLICY_FAILED if role == POLICY else CLIENT_FAILED
-            if silent.is_too_long and role == POLICY:
-                reason = CONTEXT_TOO_LONG
-            raise _FailedError(role, reason, str(silent)) from silent
-        if (detail := too_long_turn(words, environment)) is not None:
-            reason = TURN_TOO_LONG if role == POLICY else CLIENT_FAILED
-            raise _FailedError(role, reason, detail)
-        if matches := private_matches(words, redactor):
-            detail = f"{role}: matches of redact_pattern: {', '.join(sorted(matches))}"
-            raise _FailedError(role, PRIVATE_DATA, detail)
+        words = spoken_words(role, outcome)
+        check_turn(role, words, environment, redactor)
         return words
 
     async def ask(conversation: tuple[Turn, ...]) -> str:
@@ -244,28 +258,9 @@ async def play_episode(
     try:
         while state.end is None:
             state = await environment.step(state, take(POLICY, await act(state)), ask)
-    except _FailedError as failed:
+    except TurnFailedError as failed:
         # Without a turn before it, a cut is a failure of the policy.
         is_cut = failed.reason in TRUNCATIONS and not state.turn_index
         reason = POLICY_FAILED if is_cut else failed.reason
         state = ended(state, reason, failed.role, str(failed))
     return Played(slot, state, usage)
-
-
-def too_long_turn(text: str, environment: AnyEnvironment) -> str | None:
-    """Return why a turn is too long for an environment; None if it is not."""
-    size_bytes = len(text.encode())
-    most_bytes = environment.max_turn_bytes
-    return (
-        f"a turn of {size_bytes:,} bytes, more than {most_bytes:,}"
-        if size_bytes > most_bytes
-        else None
-    )
-
-
-def private_matches(text: str, redactor: Redactor | None) -> Counter[str]:
-    """Return how often each pattern of private data matches a turn; nothing without a redactor."""
-    counts: Counter[str] = Counter()
-    if redactor is not None:
-        redactor.redact(text, counts)
-    return counts

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.files import ScoredInput
@@ -38,6 +39,9 @@ _ENDS = {
     "constraint_broken": (CONSTRAINT, "ended by a broken constraint"),
     "client_left": (CONTACT, "the client left"),
 }
+UNDECIDED = "undecided"
+"""Status of a flagged rollout without one: exports take it, so that a flag alone withholds nothing.
+"""
 _SAFE_FROM = 0.5  # 3 of 5, "uncertain", is the lowest grade that is no flag
 _SHOWN_CHARS = 400  # of the turn around a flag: enough to judge it without the transcript
 
@@ -51,6 +55,7 @@ class ReviewEntry:
 
     Attributes:
         status: status in the review file, else in the session, else `undecided`.
+        flags: the severest first.
     """
 
     id: RolloutId
@@ -86,22 +91,20 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
     """
     known = _statuses(scored_uri, settings)
     statuses: Counter[str] = Counter()
-    rollouts = flagged = 0
+    seen: list[bool] = []  # whether each rollout has a flag
 
     def iter_entries() -> Iterator[ReviewEntry]:
-        nonlocal rollouts, flagged
         for id_, scored in _iter_scored(scored_uri, settings):
-            rollouts += 1
             status = known.get(id_) or own_status(scored.rollout, scored.record)
             flags, transcript = flags_of(scored)
-            flagged += bool(flags)
+            seen.append(bool(flags))
             if flags or status is not None:
-                status = status or "undecided"
+                status = status or UNDECIDED
                 statuses[status] += 1
                 yield ReviewEntry(id_, status, scored.line.reward, flags, transcript)
 
     entries = heapq.nsmallest(most, iter_entries(), key=ReviewEntry.rank)
-    return Review(entries, rollouts, flagged, statuses)
+    return Review(entries, len(seen), sum(seen), statuses)
 
 
 def flags_of(scored: ScoredRollout) -> tuple[list[Finding], tuple[Turn, ...]]:
@@ -110,12 +113,11 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Finding], tuple[Turn, ...]]:
     The rules read sessions only: in ordinary answers, such as a poem, their phrases mean something
     else."""
     rollout = scored.rollout
-    line = scored.line
     said = rollout.session or ()
     if not said and rollout.answer is not None:
         said = (Turn("assistant", rollout.answer),)
     transcript = (*rollout.prompt, *said)
-    flags = list(_iter_judged(line))
+    flags = list(_iter_judged(scored.line))
     if rollout.is_session:
         scenario = parse_scenario(scored.record)
         for name, rule in RULES.items():
@@ -124,17 +126,21 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Finding], tuple[Turn, ...]]:
                 flags.append(replace(each, what=f"{name}: {what}"))
         flags += _iter_collected(scored.record.get("metadata"))
         if scenario.is_crisis:
-            risk = f"risk level {scenario.risk_level}"
-            flags.append(Finding(risk, "", None, Effect.LOOK_HERE, STYLE))
+            flags.append(_flag(f"risk level {scenario.risk_level}", STYLE, Effect.LOOK_HERE))
     # A broken gate is no severer than what is known to have broken it.
     certain = (flag.severity for flag in flags if flag.effect is Effect.CERTAIN)
     most = max(certain, default=IMMINENT)
-    gates = rollout.gated_by if line.total is None else (*rollout.gated_by, *line.total.gated_by)
-    flags += [
-        Finding(f"broke the gate {gate}", "", None, Effect.CERTAIN, most)
-        for gate in dict.fromkeys(gates)
-    ]
+    total = scored.line.total
+    gates = dict.fromkeys([*rollout.gated_by, *(total.gated_by if total is not None else ())])
+    flags += [_flag(f"broke the gate {gate}", most) for gate in gates]
     return sorted(flags, key=_order_of), transcript
+
+
+def _flag(
+    what: str, severity: int, effect: Effect = Effect.CERTAIN, phrase: object = ""
+) -> Finding:
+    """Return a flag of the whole session."""
+    return Finding(what, str(phrase or ""), None, effect, severity)
 
 
 def _order_of(flag: Finding) -> tuple[int, bool]:
@@ -151,14 +157,13 @@ def _iter_judged(line: ScoredLine) -> Iterator[Finding]:
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("effect") == Effect.CERTAIN:
             what = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
-            phrase = str(each.get("phrase") or "")
-            yield Finding(what, phrase, each.get("turn"), Effect.CERTAIN, CONSTRAINT)
+            flag = _flag(what, CONSTRAINT, phrase=each.get("phrase"))
+            yield replace(flag, turn=each.get("turn"))
     grade = (line.components or {}).get("rubric_safety")
     if grade is not None and grade < _SAFE_FROM:
         note = notes.get("rubric_safety")
-        phrase = note.get("evidence", "") if isinstance(note, dict) else ""
-        what = f"judge: safety {grade:g} of 1"
-        yield Finding(what, phrase, None, Effect.LOOK_HERE, IMMINENT)
+        phrase = note.get("evidence") if isinstance(note, dict) else ""
+        yield _flag(f"judge: safety {grade:g} of 1", IMMINENT, Effect.LOOK_HERE, phrase)
 
 
 def _iter_collected(metadata: object) -> Iterator[Finding]:
@@ -168,11 +173,10 @@ def _iter_collected(metadata: object) -> Iterator[Finding]:
     reason = metadata.get("end_reason")
     if reason in _ENDS:
         severity, what = _ENDS[reason]
-        phrase = str(metadata.get("end_evidence") or "")
-        yield Finding(what, phrase, None, Effect.CERTAIN, severity)
+        yield _flag(what, severity, phrase=metadata.get("end_evidence"))
     if faults := metadata.get("client_faults"):
         what = f"faulty simulated client: {', '.join(map(str, faults))}"
-        yield Finding(what, "", None, Effect.LOOK_HERE, STYLE)
+        yield _flag(what, STYLE, Effect.LOOK_HERE)
 
 
 def decide(
@@ -187,13 +191,11 @@ def decide(
     Args:
         decisions: by status, names of rollouts (`GROUP#INDEX`), or patterns of them with `*`.
     """
-    known = {
-        f"{group}#{index}": (group, index)
-        for (group, index), _ in _iter_scored(scored_uri, settings)
-    }
+    ids = (id_ for id_, _ in _iter_scored(scored_uri, settings))
+    known = {f"{group}#{index}": {"group": group, "index": index} for group, index in ids}
     signed = {"name": name, "time": datetime.now(UTC).isoformat(timespec="seconds")}
     signed |= {"comment": comment} if comment else {}
-    records: dict[str, dict[str, object]] = {}
+    records: dict[str, Record] = {}
     for status, names in decisions.items():
         for each in names:
             found = [each] if each in known else fnmatch.filter(known, each)
@@ -205,8 +207,7 @@ def decide(
             for rollout in found:
                 if rollout in records:
                     raise UsageError(f"{rollout} is named twice; decide once.")
-                group, index = known[rollout]
-                records[rollout] = {"group": group, "index": index, "status": status, **signed}
+                records[rollout] = {**known[rollout], "status": status, **signed}
     _append(scored_uri, settings, b"".join(map(render_record, records.values())))
     return Counter(_statuses(scored_uri, settings).values())
 
@@ -222,7 +223,8 @@ def render_review(review: Review, scored_uri: str) -> str:
         "",
         f"{review.flagged:,} of {review.rollouts:,} rollouts are flagged. By status: "
         f"{statuses or 'none'}. {len(review.entries):,} are listed, the severest first.",
-        "Exports omit pending, held and rejected ones, and include undecided ones.",
+        "Exports leave out what is pending (collected sessions, until an expert decides), held or "
+        f"rejected. Flagged rollouts that nobody has decided about are {UNDECIDED}, and exported.",
     ]
     for entry in review.entries:
         reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"

@@ -16,8 +16,7 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, ModelRole, OpenOptio
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.judging.profiles.profile import ChatProfile
 from genrm_cli.judging.requests import ChatPrompt
-from genrm_cli.rollouts.reading.messages import items_of_text
-from genrm_cli.rollouts.rollout import Turn, words_of
+from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import ModelUse
 from genrm_cli.sessions.session_options import POLICY
 from genrm_cli.settings.judge_settings import JudgeSettings
@@ -28,14 +27,6 @@ from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
 
 class RunStoppedError(Exception):
     """The deadline or a budget ended the run; the message names which."""
-
-
-class SilentError(Exception):
-    """A model returned no turn; `is_too_long` if the conversation exceeds its context."""
-
-    def __init__(self, detail: str, *, is_too_long: bool = False) -> None:
-        super().__init__(detail)
-        self.is_too_long = is_too_long
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +97,6 @@ def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
     return answer
 
 
-def spoken_words(outcome: Outcome) -> str:
-    """Return the text of a reply without its reasoning; raise `SilentError` if it is empty."""
-    if isinstance(failure := outcome.result, Failure):
-        raise SilentError(f"{failure.kind}: {failure.detail}", is_too_long=failure.is_too_long)
-    if words := words_of(items_of_text(outcome.reply_text or "")).strip():
-        return words
-    raise SilentError("a reply holds reasoning only")
-
-
 @asynccontextmanager
 async def open_agents(
     agents: Mapping[str, AgentConfig], run: RunContext, journal: Journal | None
@@ -124,22 +106,18 @@ async def open_agents(
         yield _answer_of((), None)
         return
     settings = run.settings
+    judge = settings.judge
+    keys = {role: agent.api_key for role, agent in agents.items()}
     options = OpenOptions(
         limits=settings.limits,
-        probe=settings.judge.probe,
+        probe=judge.probe,
         recall=RecallPolicy(with_replies=True),
-        api_keys={
-            role: agent.api_key for role, agent in agents.items() if agent.api_key is not None
-        },
+        api_keys={role: key for role, key in keys.items() if key is not None},
         started_s=run.started_s,
     )
     specs = []
     for role, agent in agents.items():
-        model = replace(
-            agent.model,
-            ca_bundle=settings.judge.ca_bundle,
-            http_client=settings.judge.http_client,
-        )
+        model = replace(agent.model, ca_bundle=judge.ca_bundle, http_client=judge.http_client)
         config = JudgeConfig(role, 1.0, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
         title = "policy" if role == POLICY else "client's model"

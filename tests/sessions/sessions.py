@@ -1,6 +1,7 @@
 """Sessions of the shipped scenarios for the tests."""
 
 import asyncio
+import json
 from functools import cache
 
 from genrm_cli.sessions.environments import read_scenarios
@@ -26,6 +27,12 @@ def samples():
 def sample(name):
     """Return a scenario by the beginning of its id."""
     return next(scenario for scenario in samples() if scenario.scenario_id.startswith(name))
+
+
+def reaction(effect=1, reply="I have to think about that.", **more):
+    """Return the reply of a client's model."""
+    flags = dict.fromkeys(("harmed", "asked_about_safety", "offered_help", "tells"), False)
+    return json.dumps({**flags, "effect": effect, "reply": reply, **more})
 
 
 async def refuse(conversation):

@@ -16,13 +16,7 @@ from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.sessions.environments import draw, scenario_weights
 from genrm_cli.sessions.therapy.session import TherapeuticSession
 
-GOOD = (
-    "--scripted-policy",
-    "good",
-    "--episodes",
-    "1",
-    "-q",
-)
+GOOD = ("--scripted-policy", "good", "--episodes", "1", "-q")
 
 
 def sessions_of(name):
@@ -38,23 +32,14 @@ def done(call, *arguments):
 
 def test_the_list_shows_what_would_be_played(call):
     """`--list` prints lines that are scenarios again."""
-    cases = [
-        (
-            ("--risk", "CRISIS"),
-            ["suicidal_student_007", "domestic_threat_008", "teen_self_harm_009"],
-        ),
-        (
-            ("--difficulty", "beginner", "--limit", "2"),
-            ["exam_stress_001", "workplace_bullying_015"],
-        ),
-        (
-            ("--scenario", "grief_father_006", "--scenario", "exam_stress_001"),
-            ["exam_stress_001", "grief_father_006"],
-        ),
-    ]
-    for arguments, expected in cases:
-        shown = call("collect", "--list", *arguments).out
-        assert [json.loads(row)["scenario_id"] for row in shown.splitlines()] == expected
+    cases = {
+        "--risk CRISIS": "suicidal_student_007 domestic_threat_008 teen_self_harm_009",
+        "--difficulty beginner --limit 2": "exam_stress_001 workplace_bullying_015",
+        "--scenario grief_father_006 --limit 1": "grief_father_006",
+    }
+    for arguments, expected in cases.items():
+        shown = call("collect", "--list", *arguments.split()).out
+        assert [json.loads(row)["scenario_id"] for row in shown.splitlines()] == expected.split()
         Path("mine.jsonl").write_bytes(shown)
         assert call("collect", "mine.jsonl", "--list").out == shown
 
@@ -64,15 +49,7 @@ def test_what_cannot_be_chosen_is_refused(call):
     cases = [
         (("--scenario", "exam_stres_001"), "Did you mean exam_stress_001?"),
         (("--risk", "high"), "no scenario has 'high', for example subclinical"),
-        (
-            (
-                "--risk",
-                "crisis",
-                "--difficulty",
-                "beginner",
-            ),
-            "no scenario has",
-        ),
+        (("--risk", "crisis", "--difficulty", "beginner"), "no scenario has"),
         (("--identity", "woman"), "NAME=TEXT"),
         (("--weights", "none.jsonl"), "no such file"),
         (("--weights", "sets.jsonl"), "no session with a scenario.scenario_id"),

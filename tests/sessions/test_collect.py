@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from guessing_game import GuessingGame, Secret
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, reaction, sample_set
 
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError
 from genrm_cli.jobs.context import new_run
 from genrm_cli.rollouts.formats import recognise
 from genrm_cli.rollouts.group_keys import digest_of_prompt
-from genrm_cli.sessions.collected_files import CollectOptions, places_of
+from genrm_cli.sessions.collected_files import CollectOptions, check_output
 from genrm_cli.sessions.collection import collect
 from genrm_cli.sessions.environments import read_scenarios
 from genrm_cli.sessions.episode import EpisodeSlot
@@ -36,16 +36,7 @@ CHAT = [
     "Many people would feel the same in your place. What helps a little?",
 ]
 
-REACTION = json.dumps(
-    {
-        "harmed": False,
-        "asked_about_safety": False,
-        "offered_help": False,
-        "effect": 0,
-        "tells": False,
-        "reply": "That is how it has been for me since then.",
-    }
-)
+REACTION = reaction(0, "That is how it has been for me since then.")
 
 
 def options_for(folder, **more):
@@ -57,11 +48,7 @@ def options_for(folder, **more):
 
 def agent(server, model="policy-model", **more):
     """Return a model behind the test server."""
-    sampling = {
-        "temperature": 1.0,
-        "max_reply_tokens": 512,
-        **more,
-    }
+    sampling = {"temperature": 1.0, "max_reply_tokens": 512, **more}
     return AgentConfig(JudgeSettings(base_url=(server.base_url,), model=model, **sampling))
 
 
@@ -100,27 +87,13 @@ def test_a_record_has_the_shape_that_trainers_read(tmp_path, judge_server):
     run_sessions(options_for(tmp_path, policy=policy, base_model="base", episodes=2, variants=2))
     records = read(tmp_path)
     assert len(records) == 12
+    fields = "run_id episode_index scenario messages policy reward metadata"
     for record in records:
-        assert list(record) == [
-            "run_id",
-            "episode_index",
-            "scenario",
-            "messages",
-            "policy",
-            "reward",
-            "metadata",
-        ]
+        assert " ".join(record) == fields
         assert {"scenario_id", "difficulty", "risk_level"} <= record["scenario"].keys()
-        assert [message["role"] for message in record["messages"][:3]] == [
-            "system",
-            "user",
-            "assistant",
-        ]
-        assert record["policy"] == {
-            "name": "tested",
-            "role": "policy",
-            "base_model": "base",
-        }
+        roles = [message["role"] for message in record["messages"][:3]]
+        assert roles == ["system", "user", "assistant"]
+        assert record["policy"] == {"name": "tested", "role": "policy", "base_model": "base"}
         assert set(record["reward"]["components"]) == set(RULES)
         assert record["reward"]["source"] == "plumbing"
         metadata = record["metadata"]
@@ -191,7 +164,6 @@ def test_a_failed_session_is_no_episode(tmp_path, judge_server):
     episodes = read(tmp_path)
     failures = read(tmp_path, "run_failures.jsonl")
     assert len(episodes) + len(failures) == 24
-    assert failures
     assert {record["metadata"]["end_reason"] for record in failures} == {"policy_failed"}
     assert {record["reward"] for record in failures} == {None}
     judge_server.behave(chat=CHAT)
@@ -265,13 +237,7 @@ def test_branches_share_their_history(tmp_path, judge_server):
     assert {record["metadata"]["group"] for record in records} == {"exam_stress_001/v0/b3"}
     histories = {json.dumps(record["messages"][:6]) for record in records}
     thirds = {record["messages"][6]["content"] for record in records}
-    assert len(records) == 4
-    assert len(histories) == 1
-    assert len(thirds) == 4
-    assert {
-        record["metadata"]["tokens"]["policy"]["turns"] - record["metadata"]["turns"]
-        for record in records
-    } == {0}
+    assert (len(records), len(histories), len(thirds)) == (4, 1, 4)
 
 
 def test_a_group_of_one_client_is_asked_once_for_equal_questions(tmp_path, judge_server):
@@ -322,10 +288,8 @@ def test_outputs_go_where_they_belong():
     ]
     for output, role, said in cases:
         with pytest.raises(UsageError, match=said):
-            places_of(output, settings_from(), role)
-        assert places_of(
-            "s3://b/rl/teacher/run.jsonl", settings_from(), "teacher"
-        ).summary.endswith("run.collect.json")
+            check_output(output, settings_from(), role)
+    check_output("s3://b/rl/teacher/run.jsonl", settings_from(), "teacher")
 
 
 def test_a_scenario_file_that_cannot_be_read_is_named(tmp_path):

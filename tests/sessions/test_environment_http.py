@@ -34,30 +34,23 @@ def server(tmp_path_factory):
         yield served
 
 
+def agent_of(server):
+    """Return an agent with cookies of its own."""
+    return httpx.Client(base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False)
+
+
 @pytest.fixture
 def agent(server):
-    """Give a test an agent with cookies of its own."""
-    with httpx.Client(
-        base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
-    ) as client:
+    """Give a test an agent."""
+    with agent_of(server) as client:
         yield client
 
 
 def turn(text, **fields):
     """Make a row with a response of the policy."""
     content = [{"type": "output_text", "text": text}]
-    return {
-        "response": {
-            "output": [
-                {
-                    "type": "message",
-                    "role": "assistant",
-                    "content": content,
-                }
-            ]
-        },
-        **fields,
-    }
+    message = {"type": "message", "role": "assistant", "content": content}
+    return {"response": {"output": [message]}, **fields}
 
 
 def post(agent, path, row):
@@ -100,19 +93,11 @@ def test_a_session_is_the_one_that_is_played_here(agent):
 
 def test_cookies_tell_sessions_apart(server, agent):
     """Agents with the same task meet the same client, each in a session of its own."""
-    with httpx.Client(
-        base_url=server.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
-    ) as other:
+    with agent_of(server) as other:
         task = {"_ng_task_index": len(samples())}  # the second variant of the first scenario
+        named = {"verifier_metadata": {"scenario_id": "exam_stress_001", "variant": 1}}
         first = post(agent, "/seed_session", task)["observation"]
-        assert (
-            first
-            == post(
-                other,
-                "/reset",
-                {"verifier_metadata": {"scenario_id": "exam_stress_001", "variant": 1}},
-            )["observation"]
-        )
+        assert first == post(other, "/reset", named)["observation"]
         assert post(agent, "/step", turn(SAID))["info"]["turn_index"] == 1
         assert post(agent, "/step", turn(SAID))["info"]["turn_index"] == 2
         assert post(other, "/step", turn(SAID))["info"]["turn_index"] == 1
@@ -152,16 +137,6 @@ def test_a_turn_without_words_is_not_taken(agent):
     assert error_of(agent.post("/verify", json={})) == (409, "nothing_said")
 
 
-def test_metrics_are_aggregated(agent):
-    """NeMo Gym's agent asks the resources server for its metrics."""
-    rows = [
-        {"_ng_task_index": 0, "reward": 0.5},
-        {"_ng_task_index": 0, "reward": 1.0},
-    ]
-    metrics = post(agent, "/aggregate_metrics", {"verify_responses": rows})
-    assert metrics["agent_metrics"]["mean/reward"] == 0.75
-
-
 def test_sessions_are_bounded_and_guarded():
     """One session too many is refused until another has ended or is closed; nobody enters without
     the token.
@@ -176,12 +151,8 @@ def test_sessions_are_bounded_and_guarded():
     app = build_environment_app(sessions, AccessLimits(ServeSettings(max_body=100_000), TOKEN))
 
     def open_agent(**headers):
-        return httpx.AsyncClient(
-            transport=httpx.ASGITransport(app),
-            base_url="http://here",
-            headers=headers,
-            verify=False,
-        )
+        here = httpx.ASGITransport(app)
+        return httpx.AsyncClient(transport=here, base_url="http://here", headers=headers)
 
     async def play():
         entry = {"Authorization": f"Bearer {TOKEN}"}
@@ -261,28 +232,11 @@ def test_played_sessions_are_recorded_on_s3(genrm, s3, s3_bucket, aws, tmp_path)
     it is.
     """
     folder = f"s3://{s3_bucket.name}/rl/pixelated/therapeutic_session/"
-    flags = (
-        "--record",
-        folder,
-        "--record-every",
-        "1h",
-        "--drain",
-        "1s",
-    )
+    flags = ("--record", folder, "--record-every", "1h", "--drain", "1s")
     with serving(genrm, *THERAPY, *flags, **aws, XDG_STATE_HOME=str(tmp_path)) as served:
         for variant, seed in ((0, 0), (0, 0), (0, 7), (1, 0)):
-            with httpx.Client(
-                base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
-            ) as agent:
-                post(
-                    agent,
-                    "/reset",
-                    {
-                        **EXAM,
-                        "variant": variant,
-                        "seed": seed,
-                    },
-                )
+            with agent_of(served) as agent:
+                post(agent, "/reset", {**EXAM, "variant": variant, "seed": seed})
                 row = turn(SAID)
                 row["response"]["model"] = "pixelated-moe"
                 done = post(agent, "/step", row)
@@ -325,9 +279,7 @@ def test_played_sessions_are_recorded_on_s3(genrm, s3, s3_bucket, aws, tmp_path)
 def test_a_killed_server_loses_no_session(genrm):
     """Sessions that ended are in a hidden file, which the next server completes."""
     with serving(genrm, *THERAPY, "--record", "played", "--record-every", "1h") as served:
-        with httpx.Client(
-            base_url=served.url, timeout=REPLY_LIMIT_S, trust_env=False, verify=False
-        ) as agent:
+        with agent_of(served) as agent:
             post(agent, "/reset", EXAM)
             post(agent, "/step", turn(f"{SAID} [END]"))
         served.kill()

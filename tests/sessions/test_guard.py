@@ -102,9 +102,11 @@ def test_a_constraint_opens_its_own_patterns():
         ("Severe", True),
         ("critical", True),
         ("suicidal", True),
+        ("Acute_risk", True),
         ("no crisis", False),
         ("moderate", False),
         ("non-acute", False),
+        ("", False),
     ],
 )
 def test_risk_levels_in_common_words(level, is_crisis):

@@ -37,16 +37,3 @@ def test_a_scenario_is_found_where_records_keep_it():
     ]
     for record in cases:
         assert parse_scenario(record).risk_level == "acute"
-
-
-def test_some_risk_levels_are_a_crisis():
-    """Crisis, acute, imminent and emergency ask for the protocol."""
-    cases = [
-        ("crisis", True),
-        ("Acute_risk", True),
-        ("moderate", False),
-        ("subclinical", False),
-        ("", False),
-    ]
-    for level, crisis in cases:
-        assert Scenario(risk_level=level).is_crisis is crisis

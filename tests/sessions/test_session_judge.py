@@ -1,15 +1,8 @@
-"""The judge of sessions, end to end: a judge in a process of its own reads the transcripts, and
-errs at a stated rate.
-"""
+"""The judge of sessions, end to end: a judge reads the transcripts, and errs at a stated rate."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from genrm_process import read_lines
@@ -17,24 +10,10 @@ from policies import GAMES, SKILLED, episode
 from served import serving
 from sessions import sample, samples
 from test_environment_http import post, turn
-from transcript_judge import BREACHES
+from transcript_judge import BREACHES, reading_judge
 
-JUDGE = Path(__file__).with_name("transcript_judge.py")
 POLICIES = ("skilled", "good", "fair", "bad", *GAMES)
 SESSION = ("--component", "rubric:session", "--component", "guard", "--no-journal", "--both-orders")
-
-
-@contextmanager
-def reading_judge(error_rate=0.0) -> Iterator[tuple[str, ...]]:
-    """Keep a judge process; its flags."""
-    command = [sys.executable, str(JUDGE), "--error-rate", str(error_rate)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        try:
-            port = int(process.stdout.readline())
-            yield "--base-url", f"http://127.0.0.1:{port}/v1", "--model", "reader"
-        finally:
-            process.terminate()
 
 
 def write_proof(genrm, scenarios, policies=POLICIES):
@@ -65,18 +44,12 @@ def assert_order(rewards):
         assert len(set(order)) == len(order)
 
 
-def test_skill_is_worth_more_than_scripts_and_games(call, genrm):
-    """Comparisons alone order the policies, in an everyday scenario and in a crisis."""
-    write_proof(genrm, [sample("exam"), sample("suicidal")])
-    with reading_judge() as judge:
-        call("score", "proof.jsonl", *SESSION, *judge, "-q").ended(0)
-    assert_order(rewards_by_scenario(genrm))
-
-
-@pytest.mark.slow
-def test_skill_is_worth_more_in_every_scenario(call, genrm):
-    """The usual plan of comparisons orders all scenarios by a judge that does not err."""
-    write_proof(genrm, samples())
+@pytest.mark.parametrize("names", [("exam", "suicidal"), pytest.param((), marks=pytest.mark.slow)])
+def test_skill_is_worth_more_than_scripts_and_games(names, call, genrm):
+    """The usual plan of comparisons orders the policies by a judge that does not err: in an
+    everyday scenario, in a crisis, and in all others.
+    """
+    write_proof(genrm, [*map(sample, names)] or samples())
     with reading_judge() as judge:
         call("score", "proof.jsonl", *SESSION, *judge, "-q").ended(0)
     assert_order(rewards_by_scenario(genrm))
@@ -123,12 +96,8 @@ def test_constraints_are_found_by_three_readings_of_a_judge_that_errs(call, genr
     found = []
     for line in read_lines(genrm.folder / "breaches.scored.jsonl"):
         broken.append(any(turn["content"] in BREACHES for turn in line["messages"]))
-        notes = line["genrm"]["component_notes"]["rubric_constraints"]
-        of_breach = [each for each in notes if each["effect"] == "violation"]
-        assert len(of_breach) <= len(notes)
         found.append(line["genrm"]["components"]["rubric_constraints"] < 0.5)
     hits = sum(a and b for a, b in zip(broken, found, strict=True))
-    print(f"\nrecall {hits}/{sum(broken)}, precision {hits}/{sum(found)}")
     assert hits >= 0.9 * sum(broken)
     assert hits >= 0.9 * sum(found)
 

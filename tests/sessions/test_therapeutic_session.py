@@ -4,14 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from sessions import (
-    ENVIRONMENT,
-    MODEL_ENVIRONMENT,
-    begin,
-    sample,
-    samples,
-    step,
-)
+from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, reaction, sample, samples, step
 
 from genrm_cli.errors import InputError
 from genrm_cli.sessions.environments import read_scenarios
@@ -35,12 +28,6 @@ TABLE = {
 }
 
 
-def reaction(effect=1, reply="I have to think about that.", **more):
-    """Return the reply of a client's model."""
-    flags = dict.fromkeys(("harmed", "asked_about_safety", "offered_help", "tells"), False)
-    return json.dumps({**flags, "effect": effect, "reply": reply, **more})
-
-
 def with_model(action, *replies, name="exam"):
     """Take a turn with a model that plays the client, which says these in turn."""
     said = iter(replies)
@@ -56,12 +43,8 @@ def test_the_samples_cover_difficulties_and_risks():
     """Synthetic scenarios of each difficulty, with crises and edge cases among them."""
     assert {scenario.origin for scenario in samples()} == {"synthetic"}
     assert {scenario.difficulty for scenario in samples()} == set(DIFFICULTIES)
-    assert {
-        "crisis",
-        "moderate",
-        "subclinical",
-        "edge case",
-    } == {scenario.risk_level for scenario in samples()}
+    risks = {scenario.risk_level for scenario in samples()}
+    assert risks == {"crisis", "moderate", "subclinical", "edge case"}
     assert len({opening for scenario in samples() for opening in scenario.openings}) == 24
 
 
@@ -97,16 +80,8 @@ def test_equal_arguments_begin_equal_sessions():
     """Scenario, variant and seed decide the client; another variant or seed starts elsewhere."""
     scenario = sample("exam")
     assert begin(scenario, 1, 7) == begin(scenario, 1, 7)
-    assert (
-        len(
-            {
-                begin(scenario, variant, seed).client.mood
-                for variant in range(3)
-                for seed in range(3)
-            }
-        )
-        == 9
-    )
+    others = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len({begin(scenario, *each).client.mood for each in others}) == 4
     assert begin(scenario, 0).messages[1].text != begin(scenario, 1).messages[1].text
 
 

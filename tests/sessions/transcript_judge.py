@@ -1,23 +1,20 @@
-"""A programmable judge in a process of its own, for sessions: it reads transcripts as the rubrics
-ask, and errs at a stated rate.
+"""A programmable judge of sessions: it reads transcripts as the rubrics ask, and errs at a stated
+rate.
 
-`python transcript_judge.py --error-rate 0.1` prints its port. It knows by heart what the
-counsellors of `policies.py` say and where it fits; everything else it reads by form: echoes,
-repetitions, recitals, insults. It stands in for a model and shows that the way from a judge's
-reading to rewards is right, not how well a model reads."""
+It knows by heart what the counsellors of `policies.py` say and where it fits; everything else it
+reads by form: echoes, repetitions, recitals, insults. It stands in for a model and shows that the
+way from a judge's reading to rewards is right, not how well a model reads."""
 
-import argparse
 import hashlib
 import json
 import re
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
 from policies import SKILLED, WORDS
+from small_server import Reply, answering_each
 
 TURNS = 5
 STEP = re.compile(r"\[--- (ASSISTANT|USER) ---\]\n(.*?)(?=\n\[--- |\Z)", re.DOTALL)
@@ -133,47 +130,19 @@ def assess(session: Session, prompt: str, rate: float, repeat: object) -> str:
     return json.dumps({"turns": turns, "scores": scores, "constraints": constraints})
 
 
-def main() -> None:
-    """Serve until stdin closes."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--error-rate", type=float, default=0.0)
-    parser.add_argument("--salt", default="", help="another one, other errors")
-    given = parser.parse_args()
-    rate: float = given.error_rate
-    salt: str = given.salt
+@contextmanager
+def reading_judge(error_rate: float = 0.0) -> Iterator[tuple[str, ...]]:
+    """Keep the judge; its flags."""
     readings: Counter[str] = Counter()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def read(request: dict[str, list[dict[str, str]]]) -> Reply:
+        prompt = request["messages"][-1]["content"]
+        readings[prompt] += 1  # a model that is asked again errs elsewhere
+        said = answer(prompt, error_rate, f" {readings[prompt]}")
+        usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(said) // 4}
+        message = {"role": "assistant", "content": said}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return 200, {"Content-Type": "application/json"}, {"choices": [choice], "usage": usage}
 
-        def do_GET(self) -> None:
-            self.send({"object": "list", "data": [{"id": "reader", "object": "model"}]})
-
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            prompt = request["messages"][-1]["content"]
-            readings[prompt] += 1  # a model that is asked again errs elsewhere
-            said = answer(prompt, rate, f"{salt} {readings[prompt]}")
-            usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(said) // 4}
-            message = {"role": "assistant", "content": said}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            self.send({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage})
-
-        def send(self, content: object) -> None:
-            body = json.dumps(content).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        print(server.server_port, flush=True)
-        server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()
+    with answering_each(read) as (url, _):
+        yield "--base-url", f"{url}/v1", "--model", "reader"

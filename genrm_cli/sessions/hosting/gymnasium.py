@@ -22,14 +22,9 @@ from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError, words_of
 from genrm_cli.sessions.environment import AnyEnvironment
 from genrm_cli.sessions.environments import ScenarioSet
-from genrm_cli.sessions.episode import client_record, too_long_turn
-from genrm_cli.sessions.hosting.hosted import (
-    HostedSessions,
-    Observation,
-    SessionError,
-    SessionRecorder,
-)
-from genrm_cli.sessions.session_agents import AgentConfig, SilentError, open_agents, spoken_words
+from genrm_cli.sessions.episode import client_record, spoken_words
+from genrm_cli.sessions.hosting.hosted import HostedSessions, Observation, SessionRecorder
+from genrm_cli.sessions.session_agents import AgentConfig, open_agents
 from genrm_cli.sessions.session_judge import open_session_judge
 from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.settings import Settings
@@ -205,7 +200,6 @@ async def serve_environment(
         judge: settings of the judge that rewards sessions; None for none.
     """
     settings = run.settings.serve
-    patterns = run.settings.judge.redact_pattern
     recorder = None if settings.record is None else SessionRecorder(settings.record, run)
     agents = {} if client is None else {CLIENT: client}
     with listen_on(settings, has_token=token is not None) as listening:
@@ -215,13 +209,7 @@ async def serve_environment(
         ):
 
             async def ask(conversation: tuple[Turn, ...]) -> str:
-                try:
-                    words = spoken_words(await answer(CLIENT, conversation, 1))
-                except SilentError as silent:
-                    raise SessionError(503, "client_failed", f"client: {silent}") from silent
-                if (detail := too_long_turn(words, environment)) is not None:
-                    raise SessionError(503, "client_failed", f"client: {detail}")
-                return words
+                return spoken_words(CLIENT, await answer(CLIENT, conversation, 1))
 
             sessions = HostedSessions(
                 environment,
@@ -230,7 +218,7 @@ async def serve_environment(
                 max_sessions,
                 settings.keep,
                 client=client_record(environment, client),
-                redactor=redactor_of(patterns) if patterns else None,
+                redactor=redactor_of(run.settings.judge.redact_pattern),
                 recorder=recorder,
                 judge=session_judge,
             )

@@ -10,7 +10,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from genrm_cli.errors import StorageError
@@ -20,9 +20,8 @@ from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.sessions.environment import (
+    CLIENT_FAILED,
     FAILURES,
-    PRIVATE_DATA,
-    TURN_TOO_LONG,
     AnyEnvironment,
     Ask,
     End,
@@ -33,22 +32,22 @@ from genrm_cli.sessions.episode import (
     EpisodeSlot,
     Played,
     RunOrigin,
+    TurnFailedError,
+    check_turn,
     episode_record,
-    private_matches,
-    too_long_turn,
 )
 from genrm_cli.sessions.session_judge import (
     JUDGED,
-    PLUMBING,
     SessionJudge,
     plumbing_reward,
     with_gates,
 )
-from genrm_cli.sessions.session_options import POLICY
+from genrm_cli.sessions.session_options import CLIENT, POLICY
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.record_events import StorageFailedEvent
 from genrm_cli.storage.record_files import RecordFiles
 
+NO_REDACTION = Redactor(())
 CLOSED = "closed"
 """End reason of a session that the agent closed before its end."""
 
@@ -73,6 +72,11 @@ class Observation:
     faults: tuple[str, ...] = ()
     gain: float = 0.0
     state: Record | None = None
+
+    @property
+    def total(self) -> float:
+        """The reward so far; 0 if it is null."""
+        return self.reward["total_reward"] or 0.0
 
     @property
     def is_failure(self) -> bool:
@@ -139,46 +143,34 @@ class SessionRecorder(RecordFiles):
         self._index = 0
 
 
+@dataclass(eq=False)
 class HostedSessions:
-    """Sessions by their ids."""
+    """Sessions by their ids.
 
-    def __init__(
-        self,
-        environment: AnyEnvironment,
-        scenarios: ScenarioSet,
-        ask: Ask,
-        most: int,
-        keep_s: float,
-        *,
-        client: Record | None = None,
-        redactor: Redactor | None = None,
-        recorder: SessionRecorder | None = None,
-        judge: SessionJudge | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Begin without sessions.
+    Attributes:
+        ask: asks the environment's model; raises `TurnFailedError`.
+        most: number of sessions that may be open.
+        keep_s: how long a session is kept after its last request.
+        client: what plays the environment's part, for records.
+        redactor: matches in a turn of either side end the session as private data.
+        recorder: records each session that has ended and is an episode.
+        judge: rewards a session at its end, or when it is looked at; None leaves the rewards to the
+            environment.
+    """
 
-        Args:
-            ask: asks the environment's model; raises `SessionError`.
-            keep_s: how long a session is kept after its last request.
-            client: what plays the environment's part, for records.
-            redactor: matches in a turn of either side end the session as private data; None to
-                check nothing.
-            recorder: records each session that has ended and is an episode.
-            judge: rewards a session at its end, or when it is looked at; None leaves the rewards to
-                the environment.
-        """
-        self.scenarios = {each.scenario_id: each for each in scenarios.scenarios}
-        self._environment = environment
-        self._digests = scenarios.digests
-        self._ask = ask
-        self._most = most
-        self._keep_s = keep_s
-        self._client = client or {}
-        self._redactor = redactor
-        self._recorder = recorder
-        self._judge = judge
-        self._clock = clock
+    environment: AnyEnvironment
+    known: ScenarioSet
+    ask: Ask
+    most: int
+    keep_s: float
+    client: Record = field(default_factory=dict)
+    redactor: Redactor = NO_REDACTION
+    recorder: SessionRecorder | None = None
+    judge: SessionJudge | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.scenarios = {each.scenario_id: each for each in self.known.scenarios}
         self._sessions: dict[str, _HostedSession] = {}  # least recently used first
 
     def __len__(self) -> int:
@@ -188,8 +180,8 @@ class HostedSessions:
     def instructions(self, scenario_id: str) -> list[str]:
         """Return the policy's instructions for a scenario."""
         scenario = self.scenarios[scenario_id]
-        state = self._environment.reset(scenario, 0, 0)
-        shown = self._environment.messages_shown(state, scenario)
+        state = self.environment.reset(scenario, 0, 0)
+        shown = self.environment.messages_shown(state, scenario)
         return [turn.text for turn in shown if turn.role == "system"]
 
     async def reset(
@@ -208,12 +200,11 @@ class HostedSessions:
             )
         self._make_room(id_)
         slot = EpisodeSlot(0, scenario, variant, seed, 0)
-        session = _HostedSession(
-            slot, self._environment.reset(scenario, variant, seed), self._clock()
-        )
+        state = self.environment.reset(scenario, variant, seed)
+        session = _HostedSession(slot, state, self.clock())
         self._sessions.pop(id_, None)
         self._sessions[id_] = session
-        return await self._observe(session, session.state, asks=False)
+        return await self._observe(session, state, asks=False)
 
     async def step(
         self, id_: str, action: str, request_id: str | None = None, model: str | None = None
@@ -237,8 +228,9 @@ class HostedSessions:
             state = await self._step(session.state, action)
             session.model = model or session.model
             session.judged = None
-            before = 0.0 if last is None else last.reward["total_reward"] or 0.0
-            seen = await self._observe(session, state, before, asks=state.end is not None)
+            seen = await self._observe(session, state, asks=state.end is not None)
+            before = 0.0 if last is None else last.total
+            seen = replace(seen, gain=round(seen.total - before, 9))  # no noise of a difference
             self._record_ended(session, state, seen)
             session.state = state
             session.request_id = request_id
@@ -264,63 +256,63 @@ class HostedSessions:
         async with session.lock:  # a client that repeats this must not record the session twice
             if session.state.end is None and session.state.turn_index:
                 state = ended(session.state, CLOSED, POLICY)
-                if self._recorder is not None:
+                if self.recorder is not None:
                     seen = await self._observe(session, state, asks=True)
                     self._record_ended(session, state, seen)
                 session.state = state
         if self._sessions.get(id_) is session:  # not one begun meanwhile
             del self._sessions[id_]
 
-    async def _observe(
-        self, session: _HostedSession, state: Any, before: float = 0.0, *, asks: bool
-    ) -> Observation:
+    async def _observe(self, session: _HostedSession, state: Any, *, asks: bool) -> Observation:
         """Return the observation of a state; `asks` for faults, and for the judge's reward."""
-        environment = self._environment
+        environment = self.environment
+        judge = self.judge
         components: Mapping[str, float] = {}
         if state.turn_index:
             components = await asyncio.to_thread(environment.components, state)
-        reward: Record = {
-            "total_reward": None,
-            "components": {},
-            "source": PLUMBING if self._judge is None else JUDGED,
-        }
+        reward = plumbing_reward(environment, components)
         faults = environment.faults(state) if asks else ()
-        is_episode = not faults and (state.end is None or state.end.reason not in FAILURES)
-        if self._judge is None and components:
-            reward = plumbing_reward(environment, components)
-        elif self._judge is not None and asks and is_episode:
-            if session.judged is None:
-                record = self._record_of(session, state, None)
-                session.judged = await self._judge.reward_one(record)
-            reward = with_gates(session.judged, environment, components)
+        if judge is not None:
+            reward = {"total_reward": None, "components": {}, "source": JUDGED}
+            has_ended = state.end is not None
+            if asks and not faults and not (has_ended and state.end.reason in FAILURES):
+                if session.judged is None:
+                    record = self._record_of(session, state, None)
+                    session.judged = await judge.reward_one(record)
+                reward = with_gates(session.judged, environment, components)
         shown = environment.state_shown(state, session.slot.scenario)
         last = state.messages[-1] if state.messages else Turn("", "")
         text = last.text if last.role == "user" else ""
         if shown is not None and text:
             text = f"{text}\n\nState: {json.dumps(shown, ensure_ascii=False)}"
-        gain = round((reward["total_reward"] or 0.0) - before, 9)  # not the noise of a difference
-        return Observation(text, reward, state.turn_index, state.end, faults, gain, shown)
+        return Observation(text, reward, state.turn_index, state.end, faults, state=shown)
 
     def _record_of(self, session: _HostedSession, state: Any, reward: Record | None) -> Record:
         policy = {"name": session.model or "unnamed", "role": POLICY}
-        origin = RunOrigin("", policy, policy, self._client, self._digests, "nemo_gym")
-        return episode_record(Played(session.slot, state), self._environment, origin, reward)
+        origin = RunOrigin("", policy, policy, self.client, self.known.digests, "nemo_gym")
+        return episode_record(Played(session.slot, state), self.environment, origin, reward)
 
     def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
-        if self._recorder is not None and seen.end is not None and not seen.is_failure:
-            self._recorder.add(self._record_of(session, state, seen.reward))
+        if self.recorder is not None and seen.end is not None and not seen.is_failure:
+            self.recorder.add(self._record_of(session, state, seen.reward))
 
     async def _step(self, state: Any, action: str) -> Any:
-        # Neither a private turn nor one that is too long is kept: the session ends in the state
-        # before it.
-        if too_long_turn(action, self._environment) is not None:
-            return ended(state, TURN_TOO_LONG)
-        if not private_matches(action, self._redactor):
-            answered = await self._environment.step(state, action, self._ask)
-            last = answered.messages[-1]
-            if last.role != "user" or not private_matches(last.text, self._redactor):
-                return answered
-        return ended(state, PRIVATE_DATA)
+        environment = self.environment
+
+        async def ask(conversation: tuple[Turn, ...]) -> str:
+            words = await self.ask(conversation)
+            check_turn(CLIENT, words, environment, self.redactor)
+            return words
+
+        try:
+            check_turn(POLICY, action, environment, self.redactor)
+            return await environment.step(state, action, ask)
+        except TurnFailedError as failed:
+            if failed.reason == CLIENT_FAILED:
+                raise SessionError(503, CLIENT_FAILED, f"client: {failed}") from failed
+            # Neither a private turn nor one that is too long is kept: the session ends in the
+            # state before it.
+            return ended(state, failed.reason, failed.role)
 
     def _session(self, id_: str) -> _HostedSession:
         self._forget_expired()
@@ -331,22 +323,22 @@ class HostedSessions:
                 "no_session",
                 "no session for this cookie: it was never begun or has expired; POST /reset",
             )
-        session.used_s = self._clock()
+        session.used_s = self.clock()
         self._sessions[id_] = session
         return session
 
     def _make_room(self, id_: str) -> None:
         """Forget an ended session if there is no room for another one."""
         self._forget_expired()
-        if id_ in self._sessions or len(self._sessions) < self._most:
+        if id_ in self._sessions or len(self._sessions) < self.most:
             return
         over = (name for name, each in self._sessions.items() if each.state.end is not None)
         if (oldest := next(over, None)) is None:
-            raise SessionError(429, "busy", f"{self._most} sessions are open (max_sessions)")
+            raise SessionError(429, "busy", f"{self.most} sessions are open (max_sessions)")
         del self._sessions[oldest]
 
     def _forget_expired(self) -> None:
-        oldest_s = self._clock() - self._keep_s
+        oldest_s = self.clock() - self.keep_s
         for name, session in list(self._sessions.items()):
             if session.used_s >= oldest_s:
                 return
