@@ -12,7 +12,8 @@ from typing import Self, TextIO
 
 from genrm_cli.cli.console import say, say_error, say_warning, showing_progress, text_of
 from genrm_cli.errors import Message, StorageError, counted
-from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent
+from genrm_cli.jobs.offline.replies import RepliesEvent
+from genrm_cli.jobs.offline.request_files import RequestsEvent
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.metrics.progress import RunProgress

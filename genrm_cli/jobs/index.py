@@ -39,6 +39,7 @@ KeyOf = Callable[[Rollout, Record, int | str], str | None]
 """Returns the group key of a rollout, from its own record and its line."""
 
 _SHOWN_CHARS = 200  # of a bad line: enough to recognise it
+_NAMED = 3  # lines that an error names: enough to see whether they have something in common
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ class InputIndex(AbstractContextManager["InputIndex"]):
 
     Attributes:
         plan: plan of the run, with the largest ring that a budget allows.
+        rejects: the first few lines that could not be read.
+        first_lines: the first line of each format: its number, its record, the format and its
+            first rollout.
     """
 
     def __init__(self, sources: Sources, run: RunContext) -> None:
@@ -88,6 +92,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.shard = run.shard
         self.lines: list[int] = []
         self.unit = "line"
+        self.rejects: list[Reject] = []
+        self.first_lines: dict[str, tuple[int, Record, Format, Rollout]] = {}
         self.table = GroupTable(spans_files=sources.are_many)
         self.steps = RareNumbers("q")
         self._texts: RolloutStore[Record | None] = RolloutStore()
@@ -176,7 +182,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
 def index_input(
     sources: Sources,
     run: RunContext,
-    on_reject: Callable[[Reject], None],
+    on_reject: Callable[[Reject], None] = lambda bad: None,
     key_of: KeyOf | None = None,
 ) -> InputIndex:
     """Read all lines of an input, and count them in the metrics of the run; the caller closes the
@@ -237,7 +243,10 @@ def _read_lines(
             metrics.rejected_lines += 1
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
             of_set = None if name is None else source.uri
-            on_reject(Reject(line.number, error.message, text, error.kind, source.unit, of_set))
+            bad = Reject(line.number, error.message, text, error.kind, source.unit, of_set)
+            if len(index.rejects) < _NAMED:
+                index.rejects.append(bad)
+            on_reject(bad)
             continue
         if not (
             run.plan.uses_own_principle or run.plan.shows_as_gym
@@ -259,6 +268,8 @@ def _read_lines(
             for position, rollout in enumerate(rollouts)
         ]
         metrics.formats[format_.name] += 1
+        first = (line.number, record, format_, rollouts[0])
+        index.first_lines.setdefault(format_.name, first)
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.

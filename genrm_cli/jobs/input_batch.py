@@ -49,7 +49,6 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.storage.leases import Lease, LeaseLostError
 from genrm_cli.storage.location import folder_of
 from genrm_cli.tasks import first_error_of
@@ -149,15 +148,15 @@ class BatchReport:
             **counts,
             "error": self.error,
             "exit_code": self.exit_code,
-            "results": [_with_metrics(result) for result in self.results],
+            "results": [
+                result.as_dict()
+                | {
+                    "reason": str(result.reason),
+                    "metrics": None if result.record is None else to_json(result.record),
+                }
+                for result in self.results
+            ],
         }
-
-
-def _with_metrics(result: Decision) -> dict[str, Any]:
-    # Metrics of outputs that are to be replaced do not apply.
-    is_made = result.status in (Status.SCORED, Status.CURRENT)
-    metrics = to_json(result.metrics) if is_made and result.metrics is not None else None
-    return result.as_dict() | {"reason": str(result.reason), "metrics": metrics}
 
 
 async def score_inputs(
@@ -286,7 +285,24 @@ class _BatchRun:
             record = await score_task(
                 decision.task, run, judges, lease, overwrite=decision.replaces
             )
-        return _waiting(decision, run) if record is None else _scored(decision, record, run)
+        counts = run.metrics
+        if record is None:
+            reason = (
+                f"it waits for replies; groups that have all of them: {counts.groups_done}, "
+                f"with {counts.verdicts + counts.journal_hits} verdicts"
+            )
+            return replace(decision, status=Status.ASKED, reason=Message.of(reason))
+        failures = f"failures: {counts.failures}, " if counts.failures else ""
+        rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
+        state = "" if record.watch is None else f", judge: {record.watch.state}"
+        reason = f"{rollouts}, {failures}calls: {counts.calls}{state} ("
+        scored = replace(
+            decision,
+            status=Status.SCORED,
+            reason=Message.of(reason, decision.reason, ")"),
+            record=record,
+        )
+        return scored.checked(lambda: refuse_unscored(counts, record, run.settings))
 
     @contextmanager
     def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
@@ -330,24 +346,3 @@ class _BatchRun:
     def _enter(self, result: Decision) -> None:
         self.report.enter(result)
         self.run.on_event(FileEvent(result))
-
-
-def _waiting(decision: Decision, run: RunContext) -> Decision:
-    known = run.metrics.verdicts + run.metrics.journal_hits
-    reason = (
-        f"it waits for replies; groups that have all of them: {run.metrics.groups_done}, "
-        f"with {known} verdicts"
-    )
-    return replace(decision, status=Status.ASKED, reason=Message.of(reason))
-
-
-def _scored(decision: Decision, record: RunRecord, run: RunContext) -> Decision:
-    counts = run.metrics
-    failures = f"failures: {counts.failures}, " if counts.failures else ""
-    rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
-    state = "" if record.watch is None else f", judge: {record.watch.state}"
-    reason = Message.of(
-        f"{rollouts}, {failures}calls: {counts.calls}{state} (", decision.reason, ")"
-    )
-    scored = replace(decision, status=Status.SCORED, reason=reason, scored=record)
-    return scored.checked(lambda: refuse_unscored(counts, record, run.settings))

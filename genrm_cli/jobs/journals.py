@@ -68,7 +68,7 @@ def journal_path(scored_uri: str, settings: Settings) -> str | None:
     shard = shard_of(settings)
     if shard is None:
         return path
-    return f"{_start_of_shards(path)}{shard.number}-of-{shard.count}{_SUFFIX}"
+    return f"{path.removesuffix(_SUFFIX)}.shard-{shard.number}-of-{shard.count}{_SUFFIX}"
 
 
 def _path_of_whole(output_uri: str, settings: Settings, suffix: str = _SUFFIX) -> str:
@@ -81,14 +81,6 @@ def _path_of_whole(output_uri: str, settings: Settings, suffix: str = _SUFFIX) -
     if given is not None or is_remote(output_uri) or is_streamed(output_uri):
         return str(state_folder() / f"{_digest(output_uri)}{suffix}")
     return sibling(output_uri, suffix)
-
-
-def _start_of_shards(path: str) -> str:
-    return f"{path.removesuffix(_SUFFIX)}.shard-"
-
-
-def _shard_journals(path: str) -> list[str]:
-    return sorted(glob(f"{escape(_start_of_shards(path))}*{_SUFFIX}"))  # noqa: PTH207  (as written)
 
 
 def turns_path(episodes_uri: str, settings: Settings) -> str:
@@ -169,18 +161,16 @@ def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
     if not run.settings.journal.conclude and not is_new_shard:
         return
     whole = _path_of_whole(scored_uri, run.settings)
-    for path in (whole, *_shard_journals(whole)):
-        if path != journal.path and Path(path).exists():
-            _import_journal(journal, path, run)
-
-
-def _import_journal(journal: Journal, path: str, run: RunContext) -> None:
-    with Journal(path, read_only=True) as other:
-        entries = chain(other.iter_entries(), other.iter_notes())
-        while batch := list(islice(entries, _IMPORTED_AT_ONCE)):
-            if run.stop.is_set():
-                raise StoppedError
-            journal.import_entries(batch, path)
+    of_shards = glob(f"{escape(whole.removesuffix(_SUFFIX))}.shard-*{_SUFFIX}")  # noqa: PTH207
+    for path in (whole, *sorted(of_shards)):
+        if path == journal.path or not Path(path).exists():
+            continue
+        with Journal(path, read_only=True) as other:
+            entries = chain(other.iter_entries(), other.iter_notes())
+            while batch := list(islice(entries, _IMPORTED_AT_ONCE)):
+                if run.stop.is_set():
+                    raise StoppedError
+                journal.import_entries(batch, path)
 
 
 @contextmanager

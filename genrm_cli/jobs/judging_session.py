@@ -57,21 +57,6 @@ class PlanEvent(Event):
         return named | self.estimate.as_dict()
 
 
-@dataclass(slots=True)
-class _Recalled:
-    """What the journal or files of replies hold about the groups of an input.
-
-    Attributes:
-        known: requests whose answer is in the journal, and `known_calls` those made for them.
-        pending: groups that lack an answer.
-    """
-
-    requests: int = 0
-    known: int = 0
-    known_calls: int = 0
-    pending: int = 0
-
-
 class JudgingSession:
     """The requests about one input.
 
@@ -124,15 +109,10 @@ class JudgingSession:
         """
         metrics = self._run.metrics
         has_verdicts = self._journal is not None and self._journal.has_verdicts
-        if self._exchange is not None:
-            found = await self._recall(iter_rest(), keep)
-            if self._exchange.end_input(found.pending):
+        if self._exchange is not None or has_verdicts or not self._judges.is_remote:
+            pending = await self._recall(iter_rest(), keep)
+            if self._exchange is not None and self._exchange.end_input(pending):
                 return False
-        elif has_verdicts or not self._judges.is_remote:
-            found = await self._recall(iter_rest(), keep)
-            metrics.known = found.known
-            metrics.known_calls = found.known_calls
-            correct_plan(metrics, found.requests)
         self.announce(input_uri)
         async with self.asking():
             await self.ask(iter_rest(), keep)
@@ -161,43 +141,44 @@ class JudgingSession:
         """Ask about groups."""
         await judge_groups(groups, self.plan, self.judge_set, keep)
 
-    async def _recall(self, groups: Iterator[tuple[Tag, Group]], keep: Keep[Tag]) -> _Recalled:
-        """Finish the groups about which nothing has to be asked."""
-        found = _Recalled()
+    async def _recall(self, groups: Iterator[tuple[Tag, Group]], keep: Keep[Tag]) -> int:
+        """Finish the groups about which nothing has to be asked, count what is known of all, and
+        return how many lack an answer.
+        """
         judges = self.judge_set
+        metrics = self._run.metrics
+        metrics.known = 0
+        metrics.known_calls = 0
+        requests = 0
+        pending = 0
+
+        def recall_some() -> bool:
+            """Recall groups until many replies wait for a commit, which belongs to the thread of
+            the event loop; return whether no group is left.
+            """
+            nonlocal requests, pending
+            for tag, group in groups:
+                if self._run.stop.is_set():
+                    raise StoppedError
+                recalled = recall_group(group, self.plan, judges)
+                requests += recalled.requests
+                metrics.known += recalled.known
+                metrics.known_calls += recalled.known_calls
+                if recalled.judged is None:
+                    pending += 1
+                else:
+                    keep(tag, finish_known(recalled.judged, group, self.plan, judges))
+                if self._journal is not None and self._journal.entered > _MAX_UNCOMMITTED:
+                    return False
+            return True
+
         is_whole = False
         while not is_whole:
-            is_whole = await self._run.in_thread(
-                lambda: self._recall_some(groups, judges, keep, found)
-            )
+            is_whole = await self._run.in_thread(recall_some)
             if self._exchange is not None and self._journal is not None:
                 await self._journal.flush()
-        return found
-
-    def _recall_some(
-        self,
-        groups: Iterator[tuple[Tag, Group]],
-        judges: JudgeSet,
-        keep: Keep[Tag],
-        found: _Recalled,
-    ) -> bool:
-        """Recall groups until many replies wait for a commit, which belongs to the thread of the
-        event loop; return whether no group is left.
-        """
-        for tag, group in groups:
-            if self._run.stop.is_set():
-                raise StoppedError
-            recalled = recall_group(group, self.plan, judges)
-            found.requests += recalled.requests
-            found.known += recalled.known
-            found.known_calls += recalled.known_calls
-            if recalled.judged is not None:
-                keep(tag, finish_known(recalled.judged, group, self.plan, judges))
-            else:
-                found.pending += 1
-            if self._journal is not None and self._journal.entered > _MAX_UNCOMMITTED:
-                return False
-        return True
+        correct_plan(metrics, requests)
+        return pending
 
     def _stopped_by(self) -> StoppedBy | None:
         """Return what kept requests from being answered: the deadline cuts off calls, a budget

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from genrm_cli.errors import GenrmError, InputError, JudgeError, StoppedError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
-from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
-from genrm_cli.jobs.due.sources import Sources
+from genrm_cli.jobs.due.refusals import refuse_input
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
 from genrm_cli.jobs.journals import open_journal
 from genrm_cli.jobs.judge_input import conclude, judge_input
@@ -23,7 +22,6 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.figures import bug_text
-from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
@@ -31,6 +29,7 @@ from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
 from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.encoding.records import (
+    Line,
     exact_record,
     parse_record,
     render_document,
@@ -39,7 +38,6 @@ from genrm_cli.storage.encoding.records import (
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.location import folder_of, name_below
 from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import FailureKind
 
 
@@ -52,6 +50,7 @@ async def score_task(
     writing run in threads, alongside the calls of other inputs. The lease is checked again before
     anything appears."""
     opened = ExitStack()
+    metrics = run.metrics
     try:
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         index = work.index
@@ -60,52 +59,38 @@ async def score_task(
             if not await judge_input(index, task.uri, run, judges, journal, outcomes):
                 return None
             await run.in_thread(lambda: conclude(index, run, outcomes, work.scores))
-            watched = await _watch(work, outcomes, judges)
-            if run.metrics.rewards_on_defaults:
-                _refuse_silence(run.metrics)
+            watched = None
+            if run.watch is not None:
+                try:
+                    watched = await run.watch(task.places.scored, index, outcomes, judges, run)
+                except (GenrmError, StoppedError):
+                    raise
+                except Exception as error:  # noqa: BLE001  (the state of a judge costs no outputs)
+                    metrics.failed_figures["watch"] = bug_text(error)
+        # Rewards that are defaults only because the judge answered no call are no rewards.
+        if (
+            metrics.rewards_on_defaults
+            and metrics.finished == metrics.failures
+            and all(FailureKind(kind).is_transient for kind in metrics.failures_by_kind)
+        ):
+            kind, detail = next(iter(metrics.failure_examples.items()))
+            raise JudgeError(
+                f"the judge answered none of {metrics.failures} calls, so every reward would be a "
+                f"default: {kind}: {detail}"
+            )
         return await run.in_thread(lambda: work.write(judges.specs, lease, journal, watched))
     finally:
         await run.in_thread(opened.close)
-
-
-async def _watch(
-    work: "_InputWork", outcomes: OutcomeStore, judges: OpenJudges
-) -> WatchedRun | None:
-    run = work.run
-    if run.watch is None:
-        return None
-    try:
-        return await run.watch(work.task.places.scored, work.index, outcomes, judges, run)
-    except (GenrmError, StoppedError):
-        raise
-    except Exception as error:  # noqa: BLE001  (the state of a judge costs no run its outputs)
-        run.metrics.failed_figures["watch"] = bug_text(error)
-        return None
-
-
-def _refuse_silence(metrics: RunMetrics) -> None:
-    """Refuse rewards that are defaults only because the judge answered no call; raise
-    `JudgeError`.
-    """
-    if metrics.finished == metrics.failures and all(
-        FailureKind(kind).is_transient for kind in metrics.failures_by_kind
-    ):
-        kind, detail = next(iter(metrics.failure_examples.items()))
-        raise JudgeError(
-            f"the judge answered none of {metrics.failures} calls, so every reward would be a "
-            f"default: {kind}: {detail}"
-        )
 
 
 async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
     """Ask about the groups of a shard; verdicts and failures go to the journal, and no output is
     written.
     """
-    first = FirstRejects()
     with ExitStack() as opened:
         sources = opened.enter_context(task.sources(run))
-        index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run, first)))
-        refuse_input(index, first, strict=run.settings.input.strict)
+        index = opened.enter_context(await run.in_thread(lambda: index_input(sources, run)))
+        refuse_input(index, strict=run.settings.input.strict)
         # The run that concludes computes components that need no judge: a shard would pay for their
         # time, and drop the result.
         rewards = index.plan.rewards
@@ -124,7 +109,6 @@ class _InputWork:
 
     task: Task
     run: RunContext
-    sources: Sources
     outputs: Outputs
     sinks: dict[str, Sink]
     index: InputIndex
@@ -140,16 +124,17 @@ class _InputWork:
     ) -> RunRecord:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run
-        files = [self._write_file(number) for number in range(len(self.sources.uris))]
+        sources = self.index.sources
+        files = [self._write_file(number) for number in range(len(sources.uris))]
         if "comparisons" in self.sinks:
             for block in self.scores.comparisons.iter_blocks():
                 self.sinks["comparisons"].write(block)
         wall_time_s = time.monotonic() - self.started_s
-        only_file = None if self.sources.are_many else files[0]
+        only_file = None if sources.are_many else files[0]
         metrics = run_record(
             run_totals(run.settings, run.metrics, self.index.plan, judges, wall_time_s),
             run.settings,
-            input_=input_version(self.sources.identity) if only_file is None else only_file.input,
+            input_=input_version(sources.identity) if only_file is None else only_file.input,
             output=self.task.places.scored,
             output_mark=None if only_file is None else only_file.output_mark,
             files=tuple(files) if only_file is None else None,
@@ -166,23 +151,49 @@ class _InputWork:
         return metrics
 
     def _write_file(self, number: int) -> FileRecord:
-        with self.sources.open(number) as source:
+        """Write every line of a file that could be read, in input order, with its rewards."""
+        sources = self.index.sources
+        rows = self.index.table.file_rows(number)
+        row = rows.start
+        with sources.open(number) as source:
             uri = self.task.places.scored_files[number]
             mode = self.run.store.at(source.uri).mode()
             sink = self.sinks.get("scored") or self.outputs.open(uri, mode=mode)
-            _write_scored_lines(
-                source, self.index.table.file_rows(number), self.run, self.index, self.scores, sink
-            )
+            for line in source.iter_lines():
+                scores = []
+                while row < rows.stop and self.index.table.line(row) == line.number:
+                    scores.append(self.scores.read_score(row))
+                    row += 1
+                if scores:
+                    self._write_line(line, scores, sink)
             source.verify_unchanged()
             sink.finish()
             name = uri
-            if self.sources.are_many:
+            if sources.are_many:
                 name = name_below(folder_of(self.task.places.scored), uri)
             return FileRecord(
-                input=input_version(source.identity),
-                output=name,
-                output_mark=sink.mark,
+                input=input_version(source.identity), output=name, output_mark=sink.mark
             )
+
+    def _write_line(self, line: Line, scores: list[Score], sink: Sink) -> None:
+        """Write a line with its rewards, or leave it out, as the settings say of unscored ones."""
+        settings = self.run.settings
+        metrics = self.run.metrics
+        unscored = settings.rewards.unscored
+        if unscored == "drop" and all(score.reward is None for score in scores):
+            metrics.dropped_lines += 1
+            return
+        if unscored not in ("null", "drop", "lowest"):
+            scores = [
+                Score(float(unscored), score.detail) if score.reward is None else score
+                for score in scores
+            ]
+        parsed = parse_record(line.raw)
+        if "scenario" in parsed:
+            metrics.sessions.add(parsed, scores[0].reward)
+        record = exact_record(line.raw, parsed)
+        format_of(parsed, settings.input).annotate(record, scores)
+        sink.write(render_record(record))
 
 
 def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) -> _InputWork:
@@ -203,15 +214,13 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     sinks = {name: outputs.open(uri) for name, uri in named.items() if uri is not None}
     if not sources.are_many:
         sinks["scored"] = outputs.open(places.scored)
-    first = FirstRejects()
 
     def reject(bad: Reject) -> None:
-        first(bad)
         if "rejects" in sinks:
             sinks["rejects"].write(render_record(bad.as_dict()))
 
     index = opened.enter_context(index_input(sources, run, reject))
-    refuse_input(index, first, strict=run.settings.input.strict)
+    refuse_input(index, strict=run.settings.input.strict)
     if task.is_named and not len(index.table):
         raise InputError(f"{task.uri}: it contains no rollouts.")
     # An empty rejects file is written only if it replaces an earlier one.
@@ -220,38 +229,5 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     )
     if "rejects" in sinks and not has_rejects:
         outputs.discard(sinks.pop("rejects"))
-    return _InputWork(
-        task, run, sources, outputs, sinks, index, opened.enter_context(ScoreStore()), started_s
-    )
-
-
-def _write_scored_lines(
-    source: Source, rows: range, run: RunContext, index: InputIndex, stored: ScoreStore, sink: Sink
-) -> None:
-    """Write every line of a file that could be read, in input order, with its rewards."""
-    row = rows.start
-    table = index.table
-    settings = run.settings
-    for line in source.iter_lines():
-        first = row
-        while row < rows.stop and table.line(row) == line.number:
-            row += 1
-        scores = [stored.read_score(each) for each in range(first, row)]
-        if not scores:
-            continue
-        if settings.rewards.unscored == "drop" and all(score.reward is None for score in scores):
-            run.metrics.dropped_lines += 1
-            continue
-        if settings.rewards.unscored not in ("null", "drop", "lowest"):
-            given = float(settings.rewards.unscored)
-            scores = [
-                score if score.reward is not None else Score(given, score.detail)
-                for score in scores
-            ]
-        parsed = parse_record(line.raw)
-        if "scenario" in parsed:
-            run.metrics.sessions.add(parsed, scores[0].reward)
-        format_ = format_of(parsed, settings.input)
-        record = exact_record(line.raw, parsed)
-        format_.annotate(record, scores)
-        sink.write(render_record(record))
+    scores = opened.enter_context(ScoreStore())
+    return _InputWork(task, run, outputs, sinks, index, scores, started_s)

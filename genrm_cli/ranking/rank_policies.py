@@ -16,7 +16,7 @@ from genrm_cli.errors import (
 from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
-from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input, resume_text
+from genrm_cli.jobs.due.refusals import refuse_input, resume_text
 from genrm_cli.jobs.estimate import RunEstimate, add_known, estimate_rest
 from genrm_cli.jobs.index import index_input
 from genrm_cli.jobs.journals import (
@@ -271,13 +271,10 @@ def _task_of(given: Sequence[str], settings: Settings) -> Task:
 @contextmanager
 def _reading(task: Task, options: RankOptions, run: RunContext) -> Iterator[Contest]:
     """Read the inputs and find the policies; blocks."""
-    first = FirstRejects()
     contest = Contest(options, run.settings.input.group_by, run.plan)
-    with task.sources(run) as sources, index_input(sources, run, first, contest) as index:
+    with task.sources(run) as sources, index_input(sources, run, key_of=contest) as index:
         # Rollouts that share an index are samples of one policy here, and no duplicates.
-        refuse_input(
-            index, first, strict=run.settings.input.strict and run.metrics.rejected_lines > 0
-        )
+        refuse_input(index, strict=run.settings.input.strict and run.metrics.rejected_lines > 0)
         contest.find_prompts(index)
         yield contest
 

@@ -85,9 +85,9 @@ def score_with(
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     result = run_to_end(score_inputs([str(path)], new_run(settings, keys or {}))).last
     assert result is not None
-    assert result.scored is not None, result.reason
+    assert result.record is not None, result.reason
     outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))
-    return Scored(to_json(result.scored), *outputs, result.exit_code)
+    return Scored(to_json(result.record), *outputs, result.exit_code)
 
 
 def completions(*texts: str | None, prompt: str = "Why?", **more: list[Any]) -> list[Json]:

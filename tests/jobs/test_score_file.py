@@ -56,10 +56,10 @@ def score_input(uri, run):
     if batch.fatal is not None:
         raise batch.fatal
     assert batch.last is not None
-    if batch.last.scored is None:
+    if batch.last.record is None:
         assert batch.last.error is not None
         raise batch.last.error
-    return batch.last.scored
+    return batch.last.record
 
 
 def at_judge(server, **given):

@@ -121,8 +121,8 @@ def score(
             _show_plan(rollouts, report, invocation)
             return report.exit_code
         _score(rollouts, report, progress, invocation, _scoring(cluster))
-        if trial.quick and report.last is not None and report.last.metrics is not None:
-            advice = recommend(report.last.metrics, rollouts[0], whole, invocation.api_keys)
+        if trial.quick and report.last is not None and report.last.record is not None:
+            advice = recommend(report.last.record, rollouts[0], whole, invocation.api_keys)
     except GenrmError as error:
         explained = with_served_models(error, invocation.settings.judge)
         report.end(explained)
@@ -211,8 +211,8 @@ def _show_results(report: "BatchReport", run: "RunContext") -> None:
         and last.status in (Status.ASKED, Status.SKIPPED)
     ):
         say(last.text())
-    elif alone and last is not None and last.scored is not None:
-        show_summary(last.scored, run.settings)
+    elif alone and last is not None and last.record is not None:
+        show_summary(last.record, run.settings)
     elif not alone and report.counts[Status.SCORED]:
         show_summary(_totals(report, run), run.settings)
 

@@ -22,7 +22,6 @@ from genrm_cli.jobs.due.inputs import Task, iter_tasks
 from genrm_cli.jobs.due.output_state import (
     Identities,
     OutputStanding,
-    OutputState,
     finish_outputs,
     read_output_state,
 )
@@ -54,7 +53,8 @@ class Decision:
 
     Attributes:
         error: the error that occurred; also set if too many rollouts stayed unscored.
-        freshness: state of the outputs before the run; None if they were not checked.
+        replaces: whether outputs exist that may be replaced.
+        record: of its outputs, if they are current or made by this run.
         plan: estimated cost of scoring it; dry runs only.
     """
 
@@ -62,8 +62,8 @@ class Decision:
     status: Status = Status.SCORE
     reason: Message = _NO_REASON
     error: GenrmError | None = None
-    freshness: OutputState | None = None
-    scored: RunRecord | None = None
+    replaces: bool = False
+    record: RunRecord | None = None
     plan: RunEstimate | None = None
     wall_time_s: float = 0.0
 
@@ -78,21 +78,9 @@ class Decision:
         return self.task.places.shown
 
     @property
-    def metrics(self) -> RunRecord | None:
-        """Metrics of the outputs, if any."""
-        if self.scored is not None:
-            return self.scored
-        return None if self.freshness is None else self.freshness.metrics
-
-    @property
     def exit_code(self) -> int:
         """The exit code of a run over this input alone."""
         return 0 if self.error is None else self.error.exit_code
-
-    @property
-    def replaces(self) -> bool:
-        """Whether outputs exist that may be replaced."""
-        return self.freshness is not None and self.freshness.standing is not OutputStanding.NEW
 
     def skipped(self, reason: str | Message, error: GenrmError | None = None) -> "Decision":
         """Leave the input to the next run."""
@@ -191,22 +179,23 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
 def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> Decision:
     task = decision.task
     settings = run.settings
-    freshness = read_output_state(task.places, identities, settings, run.store)
-    decision = replace(decision, reason=freshness.reason, freshness=freshness)
-    if freshness.standing is OutputStanding.CURRENT:
-        current = replace(decision, status=Status.CURRENT)
-        if freshness.metrics is None:
-            return current
-        metrics = freshness.metrics
-        return current.checked(lambda: refuse_unscored_share(metrics, settings))
-    if freshness.standing is OutputStanding.FOREIGN and not settings.output.force:
+    found = read_output_state(task.places, identities, settings, run.store)
+    decision = replace(
+        decision,
+        reason=Message.of(found.reason),
+        replaces=found.standing is not OutputStanding.NEW,
+    )
+    if found.standing is OutputStanding.CURRENT and (record := found.metrics) is not None:
+        current = replace(decision, status=Status.CURRENT, record=record)
+        return current.checked(lambda: refuse_unscored_share(record, settings))
+    if found.standing is OutputStanding.FOREIGN and not settings.output.force:
         if task.members:
             what = f"the outputs of the set {task.uri} exist"
             remedy = "; use $force to replace them, or choose others."
         else:
             what = f"{task.places.scored} exists"
             remedy = "; use $force to replace it, or choose another output."
-        return decision.failed(UsageError(f"{what}, but ", freshness.reason, naming(remedy)))
+        return decision.failed(UsageError(f"{what}, but ", found.reason, naming(remedy)))
     min_age_s = settings.input.min_age
     if min_age_s is None:
         # A local file is cheap to read again; a prefix is usually filled by another machine.

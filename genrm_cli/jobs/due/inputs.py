@@ -7,9 +7,8 @@ from functools import lru_cache
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.input_events import NothingFoundEvent
 from genrm_cli.jobs.due.sources import Sources
-from genrm_cli.metrics.event import OnEvent, ignore_event
+from genrm_cli.metrics.event import Event, OnEvent, Severity, ignore_event
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Found
 from genrm_cli.storage.local.sinks import is_streamed
@@ -68,6 +67,20 @@ class OutputPlaces:
 
 _NO_PLACES = OutputPlaces("")
 NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.jsonl.gz"
+
+
+@dataclass(frozen=True, slots=True)
+class NothingFoundEvent(Event):
+    """An input names no file of rollouts, while others do."""
+
+    severity = Severity.WARNING
+    input: str
+    detail: str
+    exit_code: int = 0
+
+    def text(self) -> str:
+        """Name the input."""
+        return f"{self.input}: {self.detail}"
 
 
 @dataclass(frozen=True, slots=True)

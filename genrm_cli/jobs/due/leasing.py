@@ -39,22 +39,6 @@ async def leased(output_uris: Sequence[str], run: RunContext) -> AsyncIterator[l
                 raise LeaseHeldError(f"{output_uri}: {lease}; run again when it is done.")
             taken.append(lease)
 
-    def release() -> None:
-        for lease in taken:
-            # Without the right to delete, it stays until it expires: the work matters more.
-            with contextlib.suppress(StorageError):
-                lease.release()
-
-    try:
-        await in_thread(take, threads=run.threads)
-        async with _renewed(taken, expiry_s, run):
-            yield taken
-    finally:
-        await in_thread(release, threads=run.threads)
-
-
-@contextlib.asynccontextmanager
-async def _renewed(taken: Sequence[Lease], expiry_s: float, run: RunContext) -> AsyncIterator[None]:
     def renew() -> None:
         for lease in taken:
             try:
@@ -70,10 +54,19 @@ async def _renewed(taken: Sequence[Lease], expiry_s: float, run: RunContext) -> 
             # Wait for it: a late renewal would restore a released lease.
             await in_thread(renew, threads=run.threads)
 
+    def release() -> None:
+        for lease in taken:
+            # Without the right to delete, it stays until it expires: the work matters more.
+            with contextlib.suppress(StorageError):
+                lease.release()
+
     try:
+        await in_thread(take, threads=run.threads)
         async with asyncio.TaskGroup() as group:
             renewing = group.create_task(renew_repeatedly())
-            yield
+            yield taken
             renewing.cancel()
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
+    finally:
+        await in_thread(release, threads=run.threads)

@@ -59,7 +59,7 @@ class OutputState:
     """The state of the outputs of an input, the reason, and their metrics."""
 
     standing: OutputStanding
-    reason: Message
+    reason: str | Message
     metrics: RunRecord | None = None
 
 
@@ -70,10 +70,14 @@ def read_output_state(
     vouch for all.
     """
     if places.metrics is None:
-        return OutputState(OutputStanding.NEW, Message.of("written to a stream"))
+        return OutputState(OutputStanding.NEW, "written to a stream")
     exist = [store.at(uri).mark() is not None for uri in places.scored_files]
     metrics = read_run_record(places.metrics, store)
-    recorded = _recorded_files(places, metrics)
+    recorded: Sequence[_Recorded] = [metrics]
+    if places.files:
+        parts = {} if metrics is None else metrics.parts
+        folder = folder_of(places.scored)
+        recorded = [parts.get(name_below(folder, uri)) for uri in places.files]
     are_known = all(
         not exists or (record is not None and is_marked(uri, record.output_mark, store))
         for uri, exists, record in zip(places.scored_files, exist, recorded, strict=True)
@@ -82,32 +86,23 @@ def read_output_state(
     if not are_known or (metrics is None and any(store.at(uri).exists() for uri in places.sides())):
         if places.commit_mark is not None and store.at(places.commit_mark).exists():
             why = "an earlier run stopped while writing its outputs"
-            return OutputState(OutputStanding.STALE, Message.of(why))
+            return OutputState(OutputStanding.STALE, why)
         why = (
             "it was changed after genrm wrote it, was scored with other files, or was not written "
             "by genrm"
         )
-        return OutputState(OutputStanding.FOREIGN, Message.of(why))
+        return OutputState(OutputStanding.FOREIGN, why)
     if metrics is None:
-        return OutputState(OutputStanding.NEW, Message.of("not scored yet"))
+        return OutputState(OutputStanding.NEW, "not scored yet")
     if not all(exist):
-        why = "its scored lines are missing"
-        return OutputState(OutputStanding.STALE, Message.of(why), metrics)
+        return OutputState(OutputStanding.STALE, "its scored lines are missing", metrics)
     kept = _reason_to_keep(metrics, recorded, identities, settings)
     if kept is not None and not settings.output.force:
-        return OutputState(OutputStanding.FOREIGN, Message.of(kept), metrics)
+        return OutputState(OutputStanding.FOREIGN, kept, metrics)
     stale = _stale_reason(metrics, recorded, identities, settings)
     if stale is not None:
-        return OutputState(OutputStanding.STALE, Message.of(stale), metrics)
-    return OutputState(OutputStanding.CURRENT, Message.of("same input, same settings"), metrics)
-
-
-def _recorded_files(places: OutputPlaces, metrics: RunRecord | None) -> Sequence[_Recorded]:
-    if not places.files:
-        return [metrics]
-    parts = {} if metrics is None else metrics.parts
-    folder = folder_of(places.scored)
-    return [parts.get(name_below(folder, uri)) for uri in places.files]
+        return OutputState(OutputStanding.STALE, stale, metrics)
+    return OutputState(OutputStanding.CURRENT, "same input, same settings", metrics)
 
 
 def finish_outputs(places: OutputPlaces, store: Store) -> None:
@@ -154,7 +149,11 @@ def _stale_reason(
         return "the settings have changed"
     if metrics.reading_version != READING_VERSION:
         return "responses are read differently now"
-    if not _is_judged_alike(metrics, settings):
+    # Code may change without a setting: the versions are not part of the digest.
+    made_of = reward_record(settings, compile_rewards(settings))
+    if _versions_in(metrics.judge, metrics.reward_made_of) != _versions_in(
+        judge_record(settings), made_of
+    ):
         return "the judge's profile has changed"
     if metrics.partial or metrics.failed_figures:
         return "its results are partial"
@@ -178,15 +177,8 @@ def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:
     )
 
 
-def _is_judged_alike(metrics: RunRecord, settings: Settings) -> bool:
-    """Whether judges, graders and components still have the versions that made the outputs."""
-    # Code may change without a setting: the versions are not part of the digest.
-    judge = judge_record(settings)
-    made_of = reward_record(settings, compile_rewards(settings))
-    return _versions_in(metrics.judge, metrics.reward_made_of) == _versions_in(judge, made_of)
-
-
 def _versions_in(judge: PanelRecord, made_of: RewardRecord | None) -> tuple[object, ...]:
+    """Return the versions of judges, graders and components."""
     profiles = [(each.profile, each.profile_version) for each in judge.judges]
     if made_of is None:
         return judge.name, profiles

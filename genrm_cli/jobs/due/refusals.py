@@ -29,19 +29,10 @@ _RESUME = naming("Run the same command again: verdicts in the journal are not as
 _AGAIN = naming(
     "Without a journal, the next run asks all again: omit $use_journal.", use_journal=False
 )
-_NAMED = 3  # lines that a message names: enough to see whether they have something in common
+_NAMED = 3  # duplicates that a message names
 
 
-class FirstRejects(list[Reject]):
-    """The first few lines that could not be read, for an error; call it with each."""
-
-    def __call__(self, reject: Reject) -> None:
-        """Keep a reject if it is one of the first."""
-        if len(self) < _NAMED:
-            self.append(reject)
-
-
-def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> None:
+def refuse_input(index: InputIndex, *, strict: bool) -> None:
     """Refuse an input with a file without a readable line, which is probably not a rollout file;
     if `strict`, also one with bad lines or duplicate rollouts.
 
@@ -53,7 +44,7 @@ def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> Non
         if index.table.file_rows(number) or not lines:
             continue
         whole = f"any of its {lines:,} {unit}s" if lines > 1 else f"its only {unit}"
-        rejects = [reject for reject in first if reject.file in (None, uri)]
+        rejects = [reject for reject in index.rejects if reject.file in (None, uri)]
         reasons = (" (", _reasons(rejects), ")") if rejects else ()
         more = " `genrm validate` lists all problems." if lines > len(rejects) else ""
         with index.sources.open(number) as source:
@@ -62,7 +53,9 @@ def refuse_input(index: InputIndex, first: FirstRejects, *, strict: bool) -> Non
     problems = []
     metrics = index.metrics
     if metrics.rejected_lines:
-        problems.append(Message.of(f"{metrics.rejected_lines} bad {unit}s (", _reasons(first), ")"))
+        problems.append(
+            Message.of(f"{metrics.rejected_lines} bad {unit}s (", _reasons(index.rejects), ")")
+        )
     if metrics.duplicate_rollouts:
         duplicates = (
             row for rows in index.table.iter_groups() for row in index.table.duplicates(rows)

@@ -7,9 +7,8 @@ from genrm_cli.errors import UsageError, naming
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.sources import find_files
 from genrm_cli.jobs.offline.exchange import FileExchange
-from genrm_cli.jobs.offline.exchange_events import RepliesEvent, RequestsEvent, WrittenRequests
-from genrm_cli.jobs.offline.replies import Replies
-from genrm_cli.jobs.offline.request_files import RequestFiles
+from genrm_cli.jobs.offline.replies import Replies, RepliesEvent
+from genrm_cli.jobs.offline.request_files import RequestFiles, RequestsEvent
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import is_stream, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
@@ -69,10 +68,7 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
         # Requests without a file: it could not be opened, which is an error of each input.
         if requests is not None and exchange.is_used and (requests.files or not len(requests)):
             await run.in_thread(outputs.commit)
-            files = [
-                WrittenRequests(file.sink.uri, file.model, file.requests) for file in requests.files
-            ]
-            run.on_event(RequestsEvent(files, exchange.failures))
+            run.on_event(RequestsEvent(requests.files, exchange.failures))
 
 
 async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> RequestFiles:

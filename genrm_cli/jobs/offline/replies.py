@@ -6,13 +6,15 @@ for in the end was written for another run.
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from genrm_cli.errors import BadInputLineError, naming
 from genrm_cli.judging.client import CallError
 from genrm_cli.judging.offline import parse_reply_line
 from genrm_cli.judging.requests import Reply
+from genrm_cli.metrics.event import Event
 from genrm_cli.storage.encoding.records import Line, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Pieces, Spool
@@ -20,6 +22,19 @@ from genrm_cli.storage.spool import Pieces, Spool
 _ID = re.compile("[0-9a-f]{64}")  # hexadecimal SHA-256 of a request
 _FOREIGN = "it answers no request of this run (other rollouts, another model, or other settings)"
 _NAMED = 3  # places shown with each reason
+
+
+@dataclass(frozen=True, slots=True)
+class RepliesEvent(Event):
+    """Replies were read from files; `used` of them answer requests of this run.
+
+    Attributes:
+        refused: replies that were refused: their number, some of their places, and the reason.
+    """
+
+    replies: int
+    used: int
+    refused: Sequence[tuple[int, str, str]]
 
 
 class Replies(AbstractContextManager["Replies"]):
@@ -69,13 +84,9 @@ class Replies(AbstractContextManager["Replies"]):
         numbers = self._numbers.get(id_, [])
         for number in numbers:
             self._is_used[number] = True
-        return self._iter_parsed(numbers)
-
-    def _iter_parsed(self, numbers: Iterable[int]) -> Iterator[Reply | CallError]:
-        for number in numbers:
-            reply = parse_reply_line(parse_record(self._lines[number]))
-            if reply is not None:
-                yield reply
+        lines = (self._lines[number] for number in numbers)
+        replies = (parse_reply_line(parse_record(line)) for line in lines)
+        return (reply for reply in replies if reply is not None)
 
     def refused(self) -> list[tuple[int, str, str]]:
         """Return the reply lines ignored so far: their number, some places, and the reason."""

@@ -5,14 +5,17 @@ each file is named after its model, too: `x.judge-1.jsonl`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from genrm_cli.json_types import Record
 from genrm_cli.judging.offline import CHAT_URL, PendingRequest
+from genrm_cli.metrics.event import Event
 from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.verdicts import FailureKind
 
 _MAX_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
 _NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
@@ -26,6 +29,29 @@ class RequestFile:
     sink: Sink
     requests: int = 0
     size_bytes: int = 0
+
+    @property
+    def uri(self) -> str:
+        """Where it is written."""
+        return self.sink.uri
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsEvent(Event):
+    """Files of requests were written.
+
+    Attributes:
+        failures: why earlier replies gave no verdict, by kind: how many, and the first reason.
+    """
+
+    files: Sequence[RequestFile]
+    failures: Mapping[FailureKind, tuple[int, str]]
+
+    def as_dict(self) -> Record:
+        """Return the fields of a log line, with each file as an object."""
+        names = ("uri", "model", "requests")
+        files = [{name: getattr(file, name) for name in names} for file in self.files]
+        return {"files": files, "failures": self.failures}
 
 
 def replies_of(uri: str) -> str:
@@ -75,26 +101,23 @@ class RequestFiles:
             request.body,
         )
         parts = self._parts.setdefault(request.model, [])
-        if not parts or self._is_full(parts[-1], len(line)):
-            if parts:
-                parts[-1].sink.finish()  # a full file keeps no buffer and no upload threads
-            parts.append(self._open(request.model, len(parts) + 1))
-        file = parts[-1]
+        file = parts[-1] if parts else self._open(request.model, parts)
+        is_full = file.requests == self._max_requests or file.size_bytes + len(line) > _MAX_BYTES
+        if is_full and not is_stream(self._uri):
+            file.sink.finish()  # a full file keeps no buffer and no upload threads
+            file = self._open(request.model, parts)
         file.sink.write(line)
         file.requests += 1
         file.size_bytes += len(line)
 
-    def _is_full(self, file: RequestFile, more_bytes: int) -> bool:
-        if is_stream(self._uri):
-            return False
-        return file.requests == self._max_requests or file.size_bytes + more_bytes > _MAX_BYTES
-
-    def _open(self, model: str, part: int) -> RequestFile:
+    def _open(self, model: str, parts: list[RequestFile]) -> RequestFile:
+        """Open the next file of a model."""
         stem = stem_of(self._uri)
-        suffix = f".part{part}" if part > 1 else ""
+        suffix = f".part{len(parts) + 1}" if parts else ""
         place = f"{stem}{self._model_suffixes[model]}{suffix}{self._uri.removeprefix(stem)}"
         remove_unfinished([place])
-        return RequestFile(model, self._outputs.open(place))
+        parts.append(RequestFile(model, self._outputs.open(place)))
+        return parts[-1]
 
 
 def _model_suffixes(models: list[str]) -> dict[str, str]:

@@ -12,20 +12,15 @@ from genrm_cli.groups.judge_group import begin_group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
-from genrm_cli.jobs.due.refusals import FirstRejects, refuse_input
+from genrm_cli.jobs.due.refusals import refuse_input
 from genrm_cli.jobs.estimate import RunEstimate, estimate_other_mode, estimate_run
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
-from genrm_cli.json_types import Record
 from genrm_cli.metrics.plan_reliability import LISTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rollouts.formats import Format
-from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.rollouts.row_groups import TornPrompts
-from genrm_cli.scored.parse_lines import format_of, settled_fields
+from genrm_cli.scored.parse_lines import settled_fields
 from genrm_cli.settings import changed
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
-from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 _FORMAT = 1
@@ -252,18 +247,16 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         GenrmError: it cannot be opened or decoded.
     """
     metrics = run.metrics
-    first = FirstRejects()
     preview = Preview(task.uri, len(task.files), metrics, run.plan.pairing, "")
 
     def reject(bad: Reject) -> None:
-        first(bad)
         preview.add_problem(bad.unit, bad.kind, bad.where, bad.reason)
 
     with task.sources(run) as sources, index_input(sources, run, reject) as index:
         preview.pairing = index.plan.pairing
         preview.strategy = LISTS if index.plan.is_listwise else index.plan.pairing.strategy
         try:
-            refuse_input(index, first, strict=run.settings.input.strict)
+            refuse_input(index, strict=run.settings.input.strict)
         except InputError as error:
             preview.error = error
         if torn is not None:
@@ -271,10 +264,14 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         for _, rows, group in index.iter_groups():
             preview.add_group(group, rows, index)
             preview.without_response += len(rows) - len(index.table.compared(rows))
-        for number in range(len(sources.uris)):
-            with sources.open(number) as source:
-                _add_readings(preview.readings, source, run)
-                source.verify_unchanged()
+        settled = settled_fields(run.settings.input)
+        for name, (line, record, format_, rollout) in index.first_lines.items():
+            preview.readings[name] = FormatReading(
+                line,
+                format_.roles_in(record, settled),
+                rollout.prompt[-1].text[:_SHOWN_CHARS] if rollout.prompt else "",
+                None if rollout.answer is None else rollout.answer[:_SHOWN_CHARS],
+            )
         groups = (group for _, _, group in index.iter_groups())
         preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
         preview.other_mode = estimate_other_mode(index, run)
@@ -284,31 +281,6 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         why = _why_unscorable(preview)
         preview.error = InputError(f"{task.uri}: nothing can be scored: ", why, ".")
     return preview
-
-
-def _add_readings(found: dict[str, FormatReading], source: Source, run: RunContext) -> None:
-    for line in source.iter_lines():
-        if len(found) == len(run.metrics.formats):
-            break
-        if line.oversize is not None:
-            continue
-        try:
-            record = parse_record(line.raw)
-            format_ = format_of(record, run.settings.input)
-            if format_.name in run.metrics.formats and format_.name not in found:
-                found[format_.name] = _reading_of(line.number, record, format_, run)
-        except (BadLineError, UnreadableRecordError):
-            continue
-
-
-def _reading_of(number: int, record: Record, format_: Format, run: RunContext) -> FormatReading:
-    first = format_.read(record)[0]
-    return FormatReading(
-        number,
-        format_.roles_in(record, settled_fields(run.settings.input)),
-        first.prompt[-1].text[:_SHOWN_CHARS] if first.prompt else "",
-        None if first.answer is None else first.answer[:_SHOWN_CHARS],
-    )
 
 
 def iter_dry_run(

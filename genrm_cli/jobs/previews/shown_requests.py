@@ -10,7 +10,6 @@ from genrm_cli.groups.judge_group import begin_group, iter_stages
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
-from genrm_cli.jobs.due.refusals import FirstRejects
 from genrm_cli.jobs.index import index_input
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
@@ -66,14 +65,13 @@ def _iter_groups(
     key.
     """
     task = _task_of(inputs, run)
-    rejects = FirstRejects()
-    with task.sources(run) as sources, index_input(sources, run, rejects) as index:
+    with task.sources(run) as sources, index_input(sources, run) as index:
         plan = index.plan.with_judges(run.judge_specs())
         for _, _, group in index.iter_groups():
             if key is None or group.key == key:
                 yield group, plan
     if not run.metrics.rollouts:
-        first = (": ", rejects[0].message) if rejects else ()
+        first = (": ", index.rejects[0].message) if index.rejects else ()
         raise InputError(f"{task.uri}: the input holds no rollouts", *first, ".")
 
 
