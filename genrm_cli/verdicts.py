@@ -303,6 +303,14 @@ class Outcome:
     turns: int = 1
     reasks: int = 0
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether it counts for ever: it has a verdict, or a response caused the failure.
+
+        Asking until a text that makes replies ambiguous does not would favour the response with
+        it."""
+        return not isinstance(self.result, Failure) or bool(self.result.caused_by)
+
     def __reduce__(self) -> tuple[object, ...]:
         return Outcome, _values_of_outcome(self)
 

@@ -215,8 +215,7 @@ def journal_entries(raw, folder):
         import_segments(f"{segments}/", journal, STORE)
         for entry in list(journal.iter_entries()):
             key = bytes.fromhex(entry["key"])
-            journal.recall_decided([key], with_reply=True)
-            journal.recall_failure(key)
+            journal.recall([key], with_reply=True)
         list(journal.iter_notes())
         journal.find_judge("m")
         journal.mean_tokens()

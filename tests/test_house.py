@@ -179,7 +179,13 @@ HOMES = {
     "_typeshed": ("storage",),
     "zstandard": ("storage", "judging.journal", "judging.journal_file"),
     "pyarrow": ("storage",),
-    "msgspec": ("scored.json_form", "storage.leases", "judging.profiles", "judging.rubrics"),
+    "msgspec": (
+        "scored.json_form",
+        "storage.leases",
+        "judging.profiles",
+        "judging.rubrics",
+        "judging.journal_file",
+    ),
     "orjson": (
         "storage",
         "jobs",
@@ -198,7 +204,7 @@ HOMES = {
     "starlette": ("http_server", "serve.serve_app", "sessions.hosting"),
     "uvicorn": ("http_server.server",),
     "prometheus_client": ("serve", "sessions.hosting"),
-    "sqlite3": ("judging.journal", "judging.journal_file"),
+    "sqlite3": ("judging.journal_file",),
     "tomllib": ("settings.sources", "judging.lookup", "sessions"),
     # The adapters: each trainer in its own module.
     "torch": ("adapters.trl", "adapters.nemo_rl"),

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 
 from genrm_cli.errors import StorageError
-from genrm_cli.judging.journal_file import Connection, Execute, JournalErrors
+from genrm_cli.judging.journal_file import JournalFile
 
 # A killed run delays others by this time; a run that the machine stops for longer loses its claims.
 EXPIRY_S = 5.0
@@ -41,14 +41,8 @@ class Claims:
     `is_shared` tells whether another run has written to the journal since it was opened.
     """
 
-    def __init__(
-        self,
-        connection: Connection,
-        errors: JournalErrors,
-        next_commit: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._connection = connection
-        self._errors = errors
+    def __init__(self, file: JournalFile, next_commit: Callable[[], Awaitable[None]]) -> None:
+        self._file = file
         self._next_commit = next_commit
         self._run = uuid.uuid4().bytes
         self._has_claimed = False
@@ -91,8 +85,7 @@ class Claims:
         now_s = time.monotonic()
         if now_s - self._looked_at_s >= POLL_S:
             self._looked_at_s = now_s
-            with self._errors:
-                self._look(self._connection.execute)
+            self._look()
         return key[:_PART] in self._others
 
     def close(self) -> None:
@@ -100,11 +93,11 @@ class Claims:
         if self._timer is not None:
             self._timer.cancel()
         if self._has_claimed:
-            with contextlib.suppress(StorageError), self._errors:
-                self._connection.execute(_DROP, self._names())
+            with contextlib.suppress(StorageError):
+                self._file.rows(_DROP, self._names())
         self._has_claimed = False
 
-    def write(self, execute: Execute) -> None:
+    def write(self) -> None:
         """Claim, inside a transaction, what is wanted and not claimed by another run."""
         if not self._has_claimed:
             return
@@ -114,19 +107,22 @@ class Claims:
             is_first = not self.is_shared and not self.held
             self.is_shared = self.is_shared or self._data_version() != self._version
             if self.is_shared or self._others or is_first:
-                self._look(execute)
+                self._look()
             self.held |= wanted - self._others
-        execute(_WRITE, self._names() | {"keys": b"".join(self.held)})
+        self._write_row()
+
+    def _write_row(self) -> None:
+        self._file.rows(_WRITE, self._names() | {"keys": b"".join(self.held)})
 
     def _data_version(self) -> int:
         """Return a number that changes with every commit of another connection."""
-        with self._errors:
-            return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+        return int(self._file.row("PRAGMA data_version")[0])
 
-    def _look(self, execute: Execute) -> None:
-        rows = execute(_OTHERS, self._names()).fetchall()
+    def _look(self) -> None:
         self._others = {
-            keys[at : at + _PART] for (keys,) in rows for at in range(0, len(keys), _PART)
+            keys[at : at + _PART]
+            for (keys,) in self._file.rows(_OTHERS, self._names())
+            for at in range(0, len(keys), _PART)
         }
 
     def _names(self) -> dict[str, float | bytes]:
@@ -142,7 +138,7 @@ class Claims:
         requests.
         """
         self._timer = None
-        with contextlib.suppress(StorageError), self._errors:
-            self._connection.execute(_WRITE, self._names() | {"keys": b"".join(self.held)})
+        with contextlib.suppress(StorageError):
+            self._write_row()
         if self.held and self._loop is not None:
             self._keep_renewing(self._loop)

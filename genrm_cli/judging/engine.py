@@ -114,7 +114,7 @@ class CachedJudge:
     ) -> None:
         self._judge = judge
         self._journal = journal
-        self._policy = policy
+        self._policy = RecallPolicy() if journal is None else policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
         self._recent: OrderedDict[bytes, Outcome] = OrderedDict()
 
@@ -130,29 +130,27 @@ class CachedJudge:
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return the stored outcomes, and failures where the policy forbids to ask."""
         stored = self._stored([request.key for request in requests])
-        return [stored.get(request.key) or self._forbidden(request.key) for request in requests]
+        return [self._recalled(stored.get(request.key)) for request in requests]
 
     def _stored(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome | None]:
         if self._journal is None:
             return {key: self._recall_recent(key) for key in keys}
-        return self._journal.recall_decided(keys, with_reply=self._policy.with_replies)
+        return self._journal.recall(keys, with_reply=self._policy.with_replies)
 
     def _recall_recent(self, key: bytes) -> Outcome | None:
         outcome = self._recent.get(key)
         return None if outcome is None else replace(outcome, from_journal=True)
 
-    def _forbidden(self, key: bytes) -> Outcome | None:
-        """Return the failure of a request without a stored outcome that the policy forbids to
-        make; None for others.
+    def _recalled(self, stored: Outcome | None) -> Outcome | None:
+        """Return what counts as the outcome of a request, by what is stored; None if it is to be
+        asked.
         """
         policy = self._policy
-        if self._journal is None:
-            return None
-        if policy.with_failures and (failed := self._journal.recall_failure(key)) is not None:
-            return failed
+        if stored is not None and (stored.is_decided or policy.with_failures):
+            return stored
         if policy.only_known:
             return _not_asked(f"not in the journal ({StoppedBy.CONCLUDE})")
-        if policy.only_failed and self._journal.recall_failure(key) is None:
+        if policy.only_failed and stored is None:
             return _not_asked("never asked before (only_failed)")
         return None
 
@@ -214,8 +212,7 @@ class CachedJudge:
             journal.claims.give_back(request.key)
 
     def _remember(self, key: bytes, outcome: Outcome) -> None:
-        """Remember what `Journal.recall_decided` would return."""
-        if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
+        if outcome.is_decided:
             if len(self._recent) >= _RECENT:
                 self._recent.popitem(last=False)
             self._recent[key] = outcome
@@ -233,7 +230,7 @@ class CachedJudge:
                 is_ours = await journal.claims.take(key)
                 # Another run may have stored it while this request waited for its slot.
                 stored = self._stored([key]).get(key) if journal.claims.is_shared else None
-                if stored is not None:
+                if stored is not None and stored.is_decided:
                     return stored
                 if is_ours or time.monotonic() >= gives_up_at_s:
                     claimed = held
@@ -248,7 +245,7 @@ class CachedJudge:
                 ):
                     await asyncio.sleep(POLL_S)
                 stored = self._stored([key]).get(key)
-                if stored is not None:
+                if stored is not None and stored.is_decided:
                     return stored
                 held = await self.admit()
         finally:

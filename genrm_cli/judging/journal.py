@@ -15,11 +15,10 @@ file systems, whose locks are unreliable."""
 import asyncio
 import contextlib
 import hashlib
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Protocol
 
 import zstandard
 
@@ -32,14 +31,11 @@ from genrm_cli.judging.journal_file import (
     VERDICT,
     Entry,
     Execute,
-    JournalErrors,
+    JournalFile,
     KeptRecords,
     KeptSums,
-    connect,
     entry_of,
-    note_of,
     parse_entry,
-    transaction,
 )
 from genrm_cli.verdicts import Failure, Outcome
 
@@ -50,6 +46,8 @@ _COMMIT_S = 0.005
 _ENOUGH = 64
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 _COLUMNS = "key, kind, judge, at, body, checksum"
+_INSERT = "INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
+_REPLACE = _INSERT.replace("IGNORE", "REPLACE")
 _SEARCHED = 1_000  # verdicts in which `find_judge` looks; a full search could read the whole file
 _HOW_ASKED = b"how the judge is asked"
 
@@ -82,7 +80,6 @@ class Journal(AbstractContextManager["Journal"]):
         records nothing and works on read-only files."""
         self.path = path
         self.damaged: set[bytes] = set()
-        self._errors = JournalErrors(path)
         self._copier = copier
         self._batch: list[tuple[bytes, str, Outcome | None]] = []  # None: a note
         self._waiting: list[asyncio.Future[None]] = []
@@ -90,29 +87,18 @@ class Journal(AbstractContextManager["Journal"]):
         self._committed_at_s = -_COMMIT_S
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
         self._unpacker = zstandard.ZstdDecompressor()
-        with contextlib.ExitStack() as opening:
-            with self._errors:
-                self._connection = connect(path, read_only=read_only)
-                opening.callback(self._connection.close)
-            self.claims = Claims(self._connection, self._errors, self._next_commit)
-            self.sums = KeptSums(self._connection, self._errors)
-            self.records = KeptRecords(self._connection, self._errors)
-            opening.pop_all()
+        self._file = JournalFile(path, read_only=read_only)
+        self.claims = Claims(self._file, self._next_commit)
+        self.sums = KeptSums(self._file)
+        self.records = KeptRecords(self._file)
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _one(self, query: str, *values: object) -> Any:
-        with self._errors:
-            return self._connection.execute(query, values).fetchone()
-
-    def __len__(self) -> int:
-        return int(self._one("SELECT count(*) FROM entries WHERE kind = ?", VERDICT)[0])
-
     @property
     def has_verdicts(self) -> bool:
-        """Whether the journal has any verdict; unlike `len`, this is fast."""
-        return self._one("SELECT 1 FROM entries WHERE kind = ? LIMIT 1", VERDICT) is not None
+        """Whether the journal has any verdict."""
+        return bool(self._file.rows("SELECT 1 FROM entries WHERE kind = ? LIMIT 1", (VERDICT,)))
 
     def find_judge(self, label: str) -> str | None:
         """Return the name of the latest judge among the first verdicts, and the notes, that is this
@@ -126,7 +112,7 @@ class Journal(AbstractContextManager["Journal"]):
             "UNION ALL SELECT judge, at FROM entries WHERE kind = 'note') "
             "WHERE instr(judge || ' · ', ? || ' · ') = 1 ORDER BY at DESC LIMIT 1"
         )
-        found = self._one(query, VERDICT, _SEARCHED, label)
+        found = self._file.row(query, (VERDICT, _SEARCHED, label))
         return None if found is None else str(found[0])
 
     def note_judge(self, label: str) -> None:
@@ -136,44 +122,19 @@ class Journal(AbstractContextManager["Journal"]):
         key = hashlib.sha256(_HOW_ASKED + label.encode()).digest()
         self._batch.append((key, label, None))
 
-    def recall(self, key: bytes, *, with_reply: bool = False) -> Outcome | None:
-        """Return the stored verdict of a request, or None; the judge's reply is decompressed only
-        on demand.
+    def recall(self, keys: Sequence[bytes], *, with_reply: bool = False) -> dict[bytes, Outcome]:
+        """Return the stored outcomes of requests; the judge's replies are decompressed only on
+        demand.
         """
-        known = self._recall([key], with_reply=with_reply).get(key)
-        return None if known is None or isinstance(known.result, Failure) else known
-
-    def recall_failure(self, key: bytes) -> Outcome | None:
-        """Return the recorded failure of a request, or None."""
-        known = self._recall([key]).get(key)
-        return known if known is not None and isinstance(known.result, Failure) else None
-
-    def recall_decided(
-        self, keys: Sequence[bytes], *, with_reply: bool = False
-    ) -> dict[bytes, Outcome]:
-        """Return the stored verdicts of requests, or the failures that a response caused, in one
-        statement.
-
-        Such a failure is not asked again: the answers until one is not ambiguous are not a fair
-        sample."""
-        return {
-            key: known
-            for key, known in self._recall(keys, with_reply=with_reply).items()
-            if not isinstance(known.result, Failure) or known.result.caused_by
-        }
-
-    def _recall(self, keys: Sequence[bytes], *, with_reply: bool = False) -> dict[bytes, Outcome]:
         reply = "reply" if with_reply else "NULL"
         values = ", ".join("?" * len(keys))
         query = f"SELECT {_COLUMNS}, {reply} FROM entries WHERE key IN ({values})"  # noqa: S608
         known = {}
-        with self._errors:
-            # Fetch all rows: an unfinished statement would keep a read transaction open.
-            for row in self._connection.execute(query, keys).fetchall():
-                entry = Entry(*row)
-                outcome = self._outcome(entry)
-                if outcome is not None:
-                    known[entry.key] = outcome
+        for row in self._file.rows(query, keys):
+            entry = Entry(*row)
+            outcome = self._outcome(entry)
+            if outcome is not None:
+                known[entry.key] = outcome
         return known
 
     def _outcome(self, entry: Entry) -> Outcome | None:
@@ -205,7 +166,8 @@ class Journal(AbstractContextManager["Journal"]):
         await self._next_commit()
         if not isinstance(outcome.result, Failure):
             return outcome
-        return self.recall(key, with_reply=True) or outcome
+        stored = self.recall([key], with_reply=True).get(key, outcome)
+        return outcome if isinstance(stored.result, Failure) else stored
 
     @property
     def entered(self) -> int:
@@ -220,8 +182,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     async def flush(self) -> None:
         """Commit what was entered, and wait while the copier is too far behind."""
-        with self._errors:
-            self._write()
+        self._write()
         await self.room()
 
     def _next_commit(self) -> asyncio.Future[None]:
@@ -251,7 +212,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close(self) -> None:
         """Commit pending entries and close; closing twice is harmless."""
-        with self._errors, contextlib.closing(self._connection):
+        with contextlib.closing(self._file):
             if self._batch:
                 self._write()
             self.claims.close()
@@ -261,10 +222,10 @@ class Journal(AbstractContextManager["Journal"]):
         without any.
         """
         read = "json_extract(body, '$.completion_tokens')"
-        row = self._one(
+        row = self._file.row(
             f"SELECT avg(json_extract(body, '$.prompt_tokens')), avg({read}) "  # noqa: S608
             f"FROM entries WHERE kind = ? AND json_valid(body) AND {read} > 0",
-            VERDICT,
+            (VERDICT,),
         )
         return None if row[0] is None else (float(row[0]), float(row[1]))
 
@@ -278,13 +239,12 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _iter_readable(self, condition: str) -> Iterator[Record]:
         query = f"SELECT {_COLUMNS}, reply FROM entries {condition}"  # noqa: S608  (our own names)
-        with self._errors:
-            for row in self._connection.execute(query):
-                entry = Entry(*row)
-                if entry.kind == NOTE:
-                    yield entry.readable(None)
-                elif (outcome := self._outcome(entry)) is not None:
-                    yield entry.readable(outcome.reply_text)
+        for row in self._file.iter_rows(query):
+            entry = Entry(*row)
+            if entry.kind == NOTE:
+                yield entry.readable(None)
+            elif (outcome := self._outcome(entry)) is not None:
+                yield entry.readable(outcome.reply_text)
 
     def import_entries(
         self, copies: Iterable[object], origin: str = "another journal's copy"
@@ -293,12 +253,12 @@ class Journal(AbstractContextManager["Journal"]):
 
         If one is invalid, nothing is stored, and a `StorageError` names `origin`. Damaged verdicts
         are skipped."""
-        with self._errors, transaction(self._connection) as execute:
+        with self._file.transaction() as execute:
             execute(_COPIED)
             for copy in copies:
                 try:
                     entry = parse_entry(copy, self._pack)
-                except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                except ValueError as error:
                     message = (
                         f"{origin}: contains an invalid journal entry ({error}); move it away."
                     )
@@ -313,8 +273,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def iter_uncopied(self) -> Iterator[Record]:
         """Yield the verdicts and notes that did not come from `import_entries`."""
-        with self._errors:
-            self._connection.execute(_COPIED)
+        self._file.rows(_COPIED)
         return self._iter_readable(
             "WHERE kind <> 'failure' AND key NOT IN (SELECT key FROM copied)"
         )
@@ -326,8 +285,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._committed_at_s = time.monotonic()
         failed: Exception | None = None
         try:
-            with self._errors:
-                self._write()
+            self._write()
         except (StorageError, TypeError, ValueError) as error:  # anything else is a bug
             failed = error
         for committed in waiting:
@@ -343,12 +301,12 @@ class Journal(AbstractContextManager["Journal"]):
         self._batch = []
         now = time.time()
         try:
-            with transaction(self._connection) as execute:
+            with self._file.transaction() as execute:
                 stored = [self._write_entry(execute, *entry, now) for entry in batch]
                 for key, _, _ in batch:
                     self.claims.give_back(key)
-                self.claims.write(execute)
-        except sqlite3.Error:
+                self.claims.write()
+        except StorageError:
             self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
             raise
         if self._copier is not None:
@@ -359,19 +317,14 @@ class Journal(AbstractContextManager["Journal"]):
         self, execute: Execute, key: bytes, judge: str, outcome: Outcome | None, now: float
     ) -> tuple[Entry, str | None] | None:
         """Store an entry and return it with its reply; None if an earlier verdict counts."""
-        if outcome is None:
-            note = note_of(key, judge, now)
-            self._store(execute, note)
-            return note, None
-        if isinstance(outcome.result, Failure):
-            text = None
-        else:
+        text = None
+        if outcome is not None and not isinstance(outcome.result, Failure):
             text = outcome.reply_text or ""
             outcome.journal_key = key
         packed = None if text is None else self._pack(text.encode())
         entry = entry_of(key, judge, outcome, now, packed)
         earlier = self._store(execute, entry)
-        if earlier is None:
+        if outcome is None or earlier is None:
             return entry, text
         if isinstance(earlier.result, Failure):
             # A judge that answers only where a response wins would otherwise be asked by one run
@@ -379,7 +332,7 @@ class Journal(AbstractContextManager["Journal"]):
             before = earlier.reasks + earlier.result.kind.is_parse_failure
             outcome.reasks = max(outcome.reasks, before)
             entry = entry_of(key, judge, outcome, now, packed)
-            self._replace(execute, entry)
+            execute(_REPLACE, entry)
             return entry, text
         if not isinstance(outcome.result, Failure):
             outcome.result = earlier.result
@@ -390,7 +343,7 @@ class Journal(AbstractContextManager["Journal"]):
         outcome before otherwise.
 
         A copy also replaces an earlier failure or note."""
-        if execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entry).rowcount:
+        if execute(_INSERT, entry).rowcount:
             return None
         query = f"SELECT {_COLUMNS}, NULL FROM entries WHERE key = ?"  # noqa: S608
         stored = Entry(*execute(query, (entry.key,)).fetchone())
@@ -401,8 +354,5 @@ class Journal(AbstractContextManager["Journal"]):
             else:
                 return earlier
         if earlier is None:
-            self._replace(execute, entry)
+            execute(_REPLACE, entry)
         return earlier
-
-    def _replace(self, execute: Execute, entry: Entry) -> None:
-        execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entry)

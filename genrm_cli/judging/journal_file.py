@@ -13,14 +13,15 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import msgspec
 import orjson
 import zstandard
 
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.json_types import Record
-from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Outcome, Verdict
+from genrm_cli.verdicts import ChatTurn, Failure, Grades, Judgment, Outcome, Verdict
 
 FORMAT = 3  # increase it when tables or entries change
 _APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
@@ -28,8 +29,9 @@ _BUSY_TIMEOUT_S = 30.0  # another run may import a whole copy in one transaction
 # Keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer.
 _CACHE_KIB = 8 << 10
 _SWITCH_PAUSE_S = 0.02  # the other process reads for milliseconds
-Connection = sqlite3.Connection
 Execute = Callable[..., sqlite3.Cursor]
+Values = Sequence[object] | Mapping[str, object]
+"""The values of a query, by position or by name."""
 
 _ELSEWHERE = ("set ", SettingRef("journal"), " to another file.")
 
@@ -51,17 +53,18 @@ CREATE TABLE IF NOT EXISTS summed (
 CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB);
 CREATE INDEX IF NOT EXISTS kept_until ON kept (until);
 """
+_SUMS = "SELECT numbers FROM sums WHERE name = ?"
 VERDICT = "verdict"
 FAILURE = "failure"
 NOTE = "note"
-_COSTS = (
-    "attempts",
-    "latency_s",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "reasks",
-)
+# The costs of an outcome, which its entry keeps.
+_COSTS = ["attempts", "latency_s", "prompt_tokens", "completion_tokens", "cached_tokens", "reasks"]
+_RESULTS: Mapping[str, type[Judgment | Failure]] = {
+    "verdict": Verdict,
+    "grades": Grades,
+    "chatturn": ChatTurn,
+    "failure": Failure,
+}
 
 
 class Entry(NamedTuple):
@@ -95,9 +98,11 @@ class Entry(NamedTuple):
             return None
         try:
             fields = orjson.loads(self.body)
-            costs = {name: fields[name] for name in _COSTS}
-            return Outcome(_result_of(fields), from_journal=True, **costs)
-        except (ValueError, TypeError, KeyError):
+            name = next(name for name in _RESULTS if name in fields)
+            result = msgspec.convert(fields[name], _RESULTS[name])
+            costs = {cost: fields[cost] for cost in _COSTS}
+            return Outcome(result, from_journal=True, **costs)
+        except (ValueError, TypeError, KeyError, StopIteration):
             return None
 
     def readable(self, reply: str | None) -> Record:
@@ -106,88 +111,58 @@ class Entry(NamedTuple):
         return fields | {"body": orjson.loads(self.body)}
 
 
-def entry_of(key: bytes, judge: str, outcome: Outcome, at: float, reply: bytes | None) -> Entry:
-    """Return the entry of an outcome."""
-    result = outcome.result
-    name = type(result).__name__.lower()
-    fields = {name: result} | {cost: getattr(outcome, cost) for cost in _COSTS}
-    kind = FAILURE if isinstance(result, Failure) else VERDICT
-    return _entry(key, kind, judge, at, fields, reply)
+class _Copy(msgspec.Struct):
+    """An entry as `Entry.readable` makes it."""
+
+    key: str
+    kind: Literal["verdict", "failure", "note"]
+    judge: str
+    at: float
+    body: Record
+    checksum: int
+    reply: str | None
 
 
-def note_of(key: bytes, judge: str, at: float) -> Entry:
-    """Return a note that a judge is asked."""
-    return _entry(key, NOTE, judge, at, {}, None)
+def entry_of(
+    key: bytes, judge: str, outcome: Outcome | None, at: float, reply: bytes | None = None
+) -> Entry:
+    """Return the entry of an outcome; without one, a note that a judge is asked."""
+    kind = NOTE
+    fields: dict[str, object] = {}
+    if outcome is not None:
+        result = outcome.result
+        kind = FAILURE if isinstance(result, Failure) else VERDICT
+        fields = {cost: getattr(outcome, cost) for cost in _COSTS}
+        fields[type(result).__name__.lower()] = result
+    body = orjson.dumps(fields).decode()
+    return Entry(key, kind, judge, at, body, _checksum(key, body), reply)
 
 
 def parse_entry(copy: object, compress: Callable[[bytes], bytes]) -> Entry:
     """Return the entry of a copy as `Entry.readable` makes it; its content may be damaged.
 
     Raises:
-        ValueError, TypeError, KeyError: it is not an entry. SQLite would store any type in any
-            column.
+        ValueError: it is not an entry. SQLite would store any type in any column.
     """
-    if not isinstance(copy, dict):
-        raise TypeError(f"{copy!r:.40}")
-    for name, expected in _TYPES.items():
-        if not isinstance(copy[name], expected):
-            raise TypeError(f"{name} is {copy[name]!r:.40}")
-    reply = copy["reply"]
-    if copy["kind"] not in (VERDICT, FAILURE, NOTE) or (copy["kind"] == VERDICT) != bool(
-        reply is not None
-    ):
-        raise ValueError(f"kind is {copy['kind']!r:.40}")
+    given = msgspec.convert(copy, _Copy)
+    if (given.kind == VERDICT) != (given.reply is not None):
+        raise ValueError(f"a {given.kind} with the reply {given.reply!r:.40}")
     return Entry(
-        bytes.fromhex(copy["key"]),
-        copy["kind"],
-        copy["judge"],
-        float(copy["at"]),
-        orjson.dumps(copy["body"]).decode(),
-        copy["checksum"],
-        None if reply is None else compress(reply.encode()),
+        bytes.fromhex(given.key),
+        given.kind,
+        given.judge,
+        given.at,
+        orjson.dumps(given.body).decode(),
+        given.checksum,
+        None if given.reply is None else compress(given.reply.encode()),
     )
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "key": (str,),
-    "kind": (str,),
-    "judge": (str,),
-    "at": (int, float),
-    "body": (dict,),
-    "checksum": (int,),
-    "reply": (str, type(None)),
-}
-
-
-def _entry(
-    key: bytes,
-    kind: str,
-    judge: str,
-    at: float,
-    fields: Mapping[str, object],
-    reply: bytes | None,
-) -> Entry:
-    body = orjson.dumps(fields).decode()
-    return Entry(key, kind, judge, at, body, _checksum(key, body), reply)
 
 
 def _checksum(key: bytes, body: str) -> int:
     return zlib.crc32(body.encode("utf-8", "surrogatepass"), zlib.crc32(key))
 
 
-def _result_of(fields: Mapping[str, Any]) -> Judgment | Failure:
-    if "verdict" in fields:
-        return Verdict(**fields["verdict"])
-    if "chatturn" in fields:
-        return ChatTurn(**fields["chatturn"])
-    if "grades" in fields:
-        return Grades(**{name: tuple(each) for name, each in fields["grades"].items()})
-    failure = fields["failure"]
-    kind = FailureKind(failure["kind"])
-    return Failure(kind, failure["detail"], tuple(failure["caused_by"]))
-
-
-class JournalErrors:
+class _JournalErrors:
     """Context that converts errors of SQLite and zstandard into a `StorageError` with a remedy."""
 
     def __init__(self, path: str) -> None:
@@ -218,28 +193,53 @@ class JournalErrors:
             ) from error
 
 
-@contextmanager
-def transaction(connection: Connection) -> Iterator[Execute]:
-    """Commit everything done inside, or nothing."""
-    execute = connection.execute
-    execute("BEGIN IMMEDIATE")
-    try:
-        yield execute
-        execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            execute("ROLLBACK")
-        raise
+class JournalFile:
+    """The open file of a journal; any thread may use it, one at a time. All methods raise
+    `StorageError` with a remedy.
+    """
+
+    def __init__(self, path: str, *, read_only: bool) -> None:
+        """Open the file, creating it if needed; with `read_only`, change nothing."""
+        self.errors = _JournalErrors(path)
+        with self.errors:
+            self._connection = _connect(path, read_only=read_only)
+
+    def rows(self, query: str, values: Values = ()) -> list[Any]:
+        """Return the rows of a query. An unfinished one would keep a read transaction open."""
+        with self.errors:
+            return self._connection.execute(query, values).fetchall()
+
+    def row(self, query: str, values: Values = ()) -> Any:
+        """Return the first row, or None."""
+        return next(iter(self.rows(query, values)), None)
+
+    def iter_rows(self, query: str) -> Iterator[Any]:
+        """Yield rows one by one."""
+        with self.errors:
+            yield from self._connection.execute(query)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Execute]:
+        """Commit everything done inside, or nothing."""
+        execute = self._connection.execute
+        with self.errors:
+            execute("BEGIN IMMEDIATE")
+            try:
+                yield execute
+                execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        """Close the file."""
+        with self.errors:
+            self._connection.close()
 
 
-def connect(path: str, *, read_only: bool = False) -> Connection:
-    """Open the file of a journal; any thread may use the connection, one at a time.
-
-    A file that is not SQLite raises `sqlite3.Error`; one that is not a journal of this format,
-    `StorageError`.
-
-    `read_only` changes nothing and works on read-only files; otherwise the file is created if
-    needed."""
+def _connect(path: str, *, read_only: bool) -> sqlite3.Connection:
+    """Open an SQLite file; `StorageError` if it is not a journal of this format."""
     if not Path(path).parent.is_dir():
         raise sqlite3.OperationalError("its folder does not exist")
     if not read_only:
@@ -250,16 +250,17 @@ def connect(path: str, *, read_only: bool = False) -> Connection:
         return _open(path, "mode=rwc", _prepare)
     try:
         return _open(path, "mode=rw", _prepare_for_reading)  # SQLite treats it as a request only
-    except (
-        sqlite3.OperationalError
-    ):  # in a read-only folder, the index of the write-ahead log cannot be created
+    except sqlite3.OperationalError:
+        # In a read-only folder, the index of the write-ahead log cannot be created.
         log = Path(path + "-wal")
         if log.exists() and log.stat().st_size:
             raise  # it holds verdicts that the file lacks
         return _open(path, "immutable=1", _prepare_for_reading)
 
 
-def _open(path: str, query: str, prepare: Callable[[Connection, str], None]) -> Connection:
+def _open(
+    path: str, query: str, prepare: Callable[[sqlite3.Connection, str], None]
+) -> sqlite3.Connection:
     uri = f"{Path(path).absolute().as_uri()}?{query}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
@@ -274,31 +275,29 @@ def _open(path: str, query: str, prepare: Callable[[Connection, str], None]) -> 
     return connection
 
 
-def _prepare_for_reading(connection: Connection, path: str) -> None:
+def _prepare_for_reading(connection: sqlite3.Connection, path: str) -> None:
     _check_format(connection, path)
     connection.execute("PRAGMA query_only = ON")
 
 
-def _check_format(connection: Connection, path: str) -> bool:
+def _check_format(connection: sqlite3.Connection, path: str) -> bool:
     """Return whether a file has tables; raise `StorageError` if they are not a journal's of this
     format.
     """
-    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    names = ("SELECT count(*) FROM sqlite_master", "PRAGMA application_id", "PRAGMA user_version")
+    tables, application, version = (connection.execute(name).fetchone()[0] for name in names)
     if tables and application != _APPLICATION_ID:
         raise StorageError(f"{path} is an SQLite file, but not a genrm journal; ", *_ELSEWHERE)
     if tables and version != FORMAT:
         raise StorageError(
             f"journal {path} has format {version}, but this version of genrm reads format "
-            f"{FORMAT}. Use the version "
-            "that wrote it, or ",
+            f"{FORMAT}. Use the version that wrote it, or ",
             *_ELSEWHERE,
         )
     return bool(tables)
 
 
-def _prepare(connection: Connection, path: str) -> None:
+def _prepare(connection: sqlite3.Connection, path: str) -> None:
     """Check the format of the file, or create the tables if it is empty."""
     has_tables = _check_format(connection, path)
     # WAL: readers and the writer do not wait for each other, and a killed process loses no commit.
@@ -327,33 +326,26 @@ class KeptSums:
     `StorageError`.
     """
 
-    def __init__(self, connection: Connection, errors: JournalErrors) -> None:
-        self._connection = connection
-        self._errors = errors
+    def __init__(self, file: JournalFile) -> None:
+        self._file = file
 
     def read(self, name: str) -> list[float] | None:
         """Return the sums of this name; None if there are none."""
-        with self._errors:
-            row = self._connection.execute(
-                "SELECT numbers FROM sums WHERE name = ?", (name,)
-            ).fetchone()
+        row = self._file.row(_SUMS, (name,))
         return None if row is None else array("d", row[0]).tolist()
 
     def has(self, name: str, part: bytes) -> bool:
         """Whether a part has been added."""
-        with self._errors:
-            found = self._connection.execute(
-                "SELECT 1 FROM summed WHERE name = ? AND part = ?", (name, part)
-            )
-            return found.fetchone() is not None
+        query = "SELECT 1 FROM summed WHERE name = ? AND part = ?"
+        return bool(self._file.rows(query, (name, part)))
 
     def add(self, name: str, parts: Mapping[bytes, tuple[float, Sequence[float]]]) -> list[float]:
         """Add the sums of parts that nobody has added yet, and return the sums of all parts.
 
         Each part comes with the share of the sums before it that remains (`faded`).
         """
-        with self._errors, transaction(self._connection) as execute:
-            row = execute("SELECT numbers FROM sums WHERE name = ?", (name,)).fetchone()
+        with self._file.transaction() as execute:
+            row = execute(_SUMS, (name,)).fetchone()
             total = array("d", row[0]).tolist() if row is not None else []
             for part, (share, numbers) in parts.items():
                 # Another process may have added the part since the caller looked.
@@ -376,15 +368,13 @@ def faded(total: Sequence[float], share: float, numbers: Sequence[float]) -> lis
 class KeptRecords:
     """Records by key, each forgotten after a while; all methods may raise `StorageError`."""
 
-    def __init__(self, connection: Connection, errors: JournalErrors) -> None:
-        self._connection = connection
-        self._errors = errors
+    def __init__(self, file: JournalFile) -> None:
+        self._file = file
 
     def read(self, key: bytes) -> bytes | None:
         """Return a record that is still kept; None without one."""
-        with self._errors:
-            query = "SELECT record FROM kept WHERE key = ? AND until > ?"
-            row = self._connection.execute(query, (key, time.time())).fetchone()
+        query = "SELECT record FROM kept WHERE key = ? AND until > ?"
+        row = self._file.row(query, (key, time.time()))
         return None if row is None else bytes(row[0])
 
     def write(self, records: Mapping[bytes, bytes], keep_s: float) -> None:
@@ -392,12 +382,11 @@ class KeptRecords:
         enough.
         """
         now = time.time()
-        with self._errors, transaction(self._connection) as execute:
+        with self._file.transaction() as execute:
             execute("DELETE FROM kept WHERE until <= ?", (now,))
             for key, record in records.items():
                 execute("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", (key, now + keep_s, record))
 
     def drop(self, key: bytes) -> None:
         """Forget a record."""
-        with self._errors:
-            self._connection.execute("DELETE FROM kept WHERE key = ?", (key,))
+        self._file.rows("DELETE FROM kept WHERE key = ?", (key,))

@@ -104,7 +104,7 @@ class OfflineJudge(CachedJudge):
 
     def _recall(self, request: JudgeRequest, stored: Outcome | None) -> Outcome | None:
         known = self._recall_recent(request.key) or stored
-        if known is not None:
+        if known is not None and known.is_decided:
             self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
             return known
         if request.form_version != self._judge.form.version:
@@ -126,7 +126,7 @@ class OfflineJudge(CachedJudge):
             outcome.journal_key = entered.journal_key
             if not isinstance(result, Failure):
                 self._read_keys.add(request.key)
-        if result is not None and (not isinstance(result, Failure) or result.caused_by):
+        if result is not None and outcome.is_decided:
             return outcome
         failure = result if isinstance(result, Failure) else None
         is_added = self._store.add(replace(pending, failure=failure, reasks=outcome.reasks))
@@ -174,7 +174,7 @@ class OfflineJudge(CachedJudge):
         reply to go on from.
         """
         key = hashlib.sha256(request.key + b"first turn").digest()
-        stored = self._journal.recall(key, with_reply=True)
+        stored = self._journal.recall([key], with_reply=True).get(key)
         replies: Iterable[Reply | Failure] = self._replies_to(request.key, request)
         if stored is not None and stored.reply_text is not None:
             outcome.attempts = stored.attempts

@@ -256,10 +256,7 @@ class RemoteJudge:
                     request = self.prepare(request.prompt, request.repeat)
                     granted = await self._slot_in_time(gives_up_at_s)
                     continue
-                # Asking until a text that makes replies ambiguous does not would favour the
-                # response with it.
-                is_decided = not isinstance(outcome.result, Failure) or outcome.result.caused_by
-                if is_decided or outcome.reasks >= self._policy.reask:
+                if outcome.is_decided or outcome.reasks >= self._policy.reask:
                     break
                 granted = await self._slot_in_time(gives_up_at_s)
                 outcome.reasks += granted is not None

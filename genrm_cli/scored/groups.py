@@ -150,7 +150,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         except ValueError:
             return None
         # The request may have been made again since, with another reply.
-        outcome = self._journal.recall(key, with_reply=True)
+        outcome = self._journal.recall([key], with_reply=True).get(key)
         if outcome is None or not outcome.reply_text:
             return None
         is_later = isinstance(outcome.result, Verdict) and outcome.result != comparison.verdict

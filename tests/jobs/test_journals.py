@@ -2,6 +2,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from stored_outcomes import verdict_in
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
@@ -93,7 +94,7 @@ def test_what_one_machine_learns_another_one_knows(s3_bucket, state, monkeypatch
     async def recall():
         async with open_journal(SCORED, run) as journal:
             assert journal is not None
-            return journal.recall(b"\x01" * 32)
+            return verdict_in(journal, b"\x01" * 32)
 
     asyncio.run(record())
     segments = [found.identity for found in run.store.at(folder).iter_found()]

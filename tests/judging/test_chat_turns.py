@@ -2,6 +2,8 @@
 
 import asyncio
 
+from stored_outcomes import verdict_in
+
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.profiles.profile import ChatProfile, render_messages
 from genrm_cli.judging.requests import ChatPrompt, Reply
@@ -55,7 +57,7 @@ def test_a_turn_survives_the_journal_and_its_copy(tmp_path):
         with Journal(path) as journal, Journal(str(tmp_path / f"{name}.copy.sqlite")) as copy:
             copy.import_entries(journal.iter_entries())
             for each in (journal, copy):
-                outcome = each.recall(KEY, with_reply=True)
+                outcome = verdict_in(each, KEY, with_reply=True)
                 assert outcome is not None
                 assert outcome.result == said
                 assert outcome.reply_text == text

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 from opened_judge import open_judge, with_judge
+from stored_outcomes import verdict_in
 
 from genrm_cli.judging import claims
 from genrm_cli.judging.journal import Journal
@@ -23,7 +24,7 @@ def journals(tmp_path):
 
 def age_claims(journal, by_s):
     """Make all claims older, as if their runs had not renewed them."""
-    journal._connection.execute("UPDATE claims SET expires_at = expires_at - ?", (by_s,))
+    journal._file._connection.execute("UPDATE claims SET expires_at = expires_at - ?", (by_s,))
 
 
 async def test_a_request_is_claimed_by_one_run(journals):
@@ -123,7 +124,7 @@ def test_nobody_waits_longer_than_a_call_may_take(judge_server, journals):
         assert slot is not None
         outcome = await opened.journaled.ask(request, slot)
         assert isinstance(outcome.result, Verdict)
-        assert one.recall(request.key) is not None
+        assert verdict_in(one, request.key) is not None
 
     opened = with_judge(use, judge_server.base_url, journal=two, call_timeout_s=0.5)
     assert opened.budget.calls == judge_server.stats()["requests"] == 1

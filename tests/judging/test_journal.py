@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stored_outcomes import count_verdicts, failure_in, verdict_in
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.journal_file import FORMAT, connect
+from genrm_cli.judging.journal_file import FORMAT
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 LABEL = "m · nemotron-1"
@@ -65,13 +66,13 @@ def test_a_verdict_comes_back_as_it_was(path):
     with Journal(path) as journal:
         for counted in record_all(journal, recorded):
             assert not counted.from_journal
-        for each, outcome in recorded.items():
-            assert journal.recall(each, with_reply=True) == replace(outcome, from_journal=True)
     with Journal(path) as reopened:
         for each, outcome in recorded.items():
-            assert reopened.recall(each, with_reply=True) == replace(outcome, from_journal=True)
-        assert len(reopened) == 2
-        assert reopened.recall(key(3)) is None
+            assert verdict_in(reopened, each, with_reply=True) == replace(
+                outcome, from_journal=True
+            )
+        assert count_verdicts(reopened) == 2
+        assert verdict_in(reopened, key(3)) is None
 
 
 async def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path):
@@ -80,7 +81,7 @@ async def test_what_is_recorded_is_on_disk_when_its_writer_hears_of_it(path):
     """
     with Journal(path) as journal, Journal(path) as other:
         await journal.record(key(1), LABEL, replace(GOOD))
-        assert other.recall(key(1)) is not None
+        assert verdict_in(other, key(1)) is not None
 
 
 def count_commits(path):
@@ -98,7 +99,7 @@ def test_what_arrives_together_is_committed_together(path):
         before = count_commits(path)
         record_all(journal, {key(n): BAD if n % 3 else GOOD for n in range(300)})
         assert count_commits(path) == before + 1
-        assert len(journal) == 100
+        assert count_verdicts(journal) == 100
 
 
 async def test_a_writer_that_is_cancelled_disturbs_nobody(path):
@@ -111,7 +112,7 @@ async def test_a_writer_that_is_cancelled_disturbs_nobody(path):
         tasks[0].cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(result) for result in results] == [asyncio.CancelledError, Outcome, Outcome]
-        assert len(journal) == 3
+        assert count_verdicts(journal) == 3
 
 
 async def test_closing_commits_what_waits(path):
@@ -124,7 +125,7 @@ async def test_closing_commits_what_waits(path):
     journal.close()
     task.cancel()
     with Journal(path) as reopened:
-        assert len(reopened) == 1
+        assert count_verdicts(reopened) == 1
 
 
 def test_what_cannot_be_stored_is_an_error_and_no_endless_wait(path):
@@ -139,9 +140,9 @@ def test_what_cannot_be_stored_is_an_error_and_no_endless_wait(path):
 
     with Journal(path) as journal:
         assert [type(result) for result in asyncio.run(record())] == [TypeError, TypeError]
-        assert len(journal) == 0
+        assert count_verdicts(journal) == 0
         record_all(journal, {key(1): GOOD})
-        assert len(journal) == 1
+        assert count_verdicts(journal) == 1
 
 
 def test_failures_are_kept_for_the_report_and_never_recalled(path):
@@ -152,14 +153,14 @@ def test_failures_are_kept_for_the_report_and_never_recalled(path):
         (counted,) = record_all(journal, {key(1): BAD})
         assert counted.result == BAD.result
         record_all(journal, {key(1): Outcome(Failure(FailureKind.TIMEOUT, "too late"), attempts=1)})
-        assert journal.recall(key(1)) is None
-        assert len(journal) == 0
-        assert journal.recall_failure(key(1)) is not None
-        assert journal.recall_failure(key(2)) is None
+        assert verdict_in(journal, key(1)) is None
+        assert count_verdicts(journal) == 0
+        assert failure_in(journal, key(1)) is not None
+        assert failure_in(journal, key(2)) is None
         assert [failure_kind(entry) for entry in journal.iter_entries()] == ["timeout"]
         record_all(journal, {key(1): GOOD})
         assert [failure_kind(entry) for entry in journal.iter_entries()] == [None]
-        assert journal.recall(key(1)) is not None
+        assert verdict_in(journal, key(1)) is not None
 
 
 def test_the_first_verdict_on_a_question_counts_for_all(path):
@@ -183,7 +184,7 @@ async def test_a_lock_of_another_process_is_waited_for(path):
         release = asyncio.to_thread(lambda: (time.sleep(0.2), other.execute("COMMIT")))
         await asyncio.gather(release, journal.record(key(1), LABEL, replace(GOOD)))
         other.close()
-        assert len(journal) == 1
+        assert count_verdicts(journal) == 1
 
 
 def refusal(path):
@@ -321,7 +322,7 @@ def test_a_read_only_journal_can_be_read(is_logged, file_mode, folder_mode):
             else nullcontext()
         )
         with as_nobody(), expected, Journal(str(copy), read_only=True) as journal:
-            assert journal.recall(key(1), with_reply=True) == replace(GOOD, from_journal=True)
+            assert verdict_in(journal, key(1), with_reply=True) == replace(GOOD, from_journal=True)
             assert len(list(journal.iter_entries())) == 2
         Path(copies).chmod(0o755)
         assert {each: each.read_bytes() for each in Path(copies).iterdir()} == before
@@ -334,12 +335,12 @@ def test_reading_a_journal_leaves_nothing_behind(path):
     with Journal(path) as writer:
         record_all(writer, {key(1): GOOD})
         with Journal(path, read_only=True) as journal:
-            assert journal.recall(key(1)) is not None
+            assert verdict_in(journal, key(1)) is not None
             with pytest.raises(StorageError, match="readonly"):
                 record_all(journal, {key(2): GOOD})
             journal._batch.clear()
     with Journal(path, read_only=True) as journal:
-        assert len(journal) == 1
+        assert count_verdicts(journal) == 1
     assert [each.name for each in Path(path).parent.iterdir()] == [Path(path).name]
 
 
@@ -397,10 +398,10 @@ def test_taking_in_adds_what_is_new_and_keeps_what_is_known(path, tmp_path):
             "mine",
             GOOD.reply_text,
         ]
-        assert journal.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
-        assert journal.recall_failure(key(3)) is not None
+        assert verdict_in(journal, key(2), with_reply=True) == replace(GOOD, from_journal=True)
+        assert failure_in(journal, key(3)) is not None
         record_all(journal, {key(3): GOOD})
-        assert journal.recall_failure(key(3)) is None
+        assert failure_in(journal, key(3)) is None
 
 
 def test_notes_are_no_answers_and_the_latest_counts_in_every_copy(path, tmp_path):
@@ -451,7 +452,7 @@ def test_rubbish_is_refused_whole(path, tmp_path):
                 journal.import_entries([good, bad])
             assert list(journal.iter_entries()) == []
         journal.import_entries([good])
-        assert len(journal) == 1
+        assert count_verdicts(journal) == 1
 
 
 def test_only_what_is_new_here_is_left_to_copy(path, tmp_path):
@@ -475,7 +476,7 @@ def test_only_what_is_new_here_is_left_to_copy(path, tmp_path):
     assert [entry["key"] for entry in uncopied] == [key(2).hex(), key(3).hex()]
     with Journal(str(tmp_path / "third")) as third:
         third.import_entries([*theirs, *uncopied])
-        assert [third.recall(key(n)) is not None for n in (1, 2, 3)] == [True] * 3
+        assert [verdict_in(third, key(n)) is not None for n in (1, 2, 3)] == [True] * 3
 
 
 class Copies:
@@ -512,8 +513,8 @@ def test_the_copier_gets_what_was_committed_and_nothing_twice(path, tmp_path):
     assert copies.entries == exported
     with Journal(str(tmp_path / "elsewhere")) as elsewhere:
         elsewhere.import_entries(copies.entries)
-        assert elsewhere.recall(key(2), with_reply=True) == replace(GOOD, from_journal=True)
-        assert elsewhere.recall_failure(key(3)) is not None
+        assert verdict_in(elsewhere, key(2), with_reply=True) == replace(GOOD, from_journal=True)
+        assert failure_in(elsewhere, key(3)) is not None
 
 
 def test_a_new_journal_is_private(tmp_path):
@@ -536,7 +537,7 @@ def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_pat
     """
 
     def is_opened(path):
-        connect(str(path)).close()
+        Journal(str(path)).close()
         return True
 
     with ThreadPoolExecutor(4) as pool:

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from stored_outcomes import verdict_in
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
@@ -76,9 +77,9 @@ def test_a_changed_row_is_absent(path, column, value):
     """
     change(path, column, value)
     with Journal(path) as journal:
-        assert journal.recall(key(1), with_reply=True) is None
+        assert verdict_in(journal, key(1), with_reply=True) is None
         assert journal.damaged == {key(1)}
-        assert journal.recall(key(3)) is not None
+        assert verdict_in(journal, key(3)) is not None
         assert [entry["key"] for entry in journal.iter_entries()] == [key(2).hex(), key(3).hex()]
         assert [entry["key"] for entry in journal.iter_uncopied()] == [key(2).hex(), key(3).hex()]
 
@@ -89,8 +90,8 @@ def test_text_that_is_no_utf_8_is_damage(path):
         connection.execute("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),))
     connection.close()
     with Journal(path) as journal:
-        assert journal.recall(key(2)) is None
-        assert journal.recall(key(1)) is not None
+        assert verdict_in(journal, key(2)) is None
+        assert verdict_in(journal, key(1)) is not None
 
 
 def test_a_damaged_verdict_is_replaced(path, tmp_path):
@@ -103,8 +104,8 @@ def test_a_damaged_verdict_is_replaced(path, tmp_path):
         record(journal, {key(1): mine})
         record(theirs, {key(3): GOOD})
         journal.import_entries(theirs.iter_entries())
-        assert journal.recall(key(1), with_reply=True) == replace(mine, from_journal=True)
-        assert journal.recall(key(3), with_reply=True) == replace(GOOD, from_journal=True)
+        assert verdict_in(journal, key(1), with_reply=True) == replace(mine, from_journal=True)
+        assert verdict_in(journal, key(3), with_reply=True) == replace(GOOD, from_journal=True)
 
 
 def test_a_checksum_vouches_for_numbers_outside_the_scale(path):
@@ -112,7 +113,7 @@ def test_a_checksum_vouches_for_numbers_outside_the_scale(path):
     odd = replace(GOOD, result=Verdict(9, -2, 0))
     with Journal(path) as journal:
         record(journal, {key(4): odd})
-        assert journal.recall(key(4), with_reply=True) == replace(odd, from_journal=True)
+        assert verdict_in(journal, key(4), with_reply=True) == replace(odd, from_journal=True)
 
 
 def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
@@ -120,7 +121,7 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
     with Journal(path) as journal, Journal(str(tmp_path / "mine")) as mine:
         entries = list(journal.iter_entries())
         mine.import_entries([entries[0] | {"checksum": 1}, *entries[1:]])
-        assert [mine.recall(key(n)) is not None for n in (1, 2, 3)] == [False, True, True]
+        assert [verdict_in(mine, key(n)) is not None for n in (1, 2, 3)] == [False, True, True]
         assert mine.damaged == {key(1)}
 
 
@@ -155,7 +156,7 @@ def absent_after_flips(folder, flips, seed):
         try:
             with Journal(str(path)) as journal:
                 for each, outcome in recorded.items():
-                    known = journal.recall(each, with_reply=True)
+                    known = verdict_in(journal, each, with_reply=True)
                     absent += known is None
                     assert known in (None, replace(outcome, from_journal=True)), (seed, flip, place)
         except StorageError:
