@@ -12,23 +12,19 @@ from typing import Self
 from genrm_cli.groups.check import check_settings, judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan, fit_budget
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.failures.failure_history import FailureHistory
+from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, verdicts_of
+from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.groups.reward_group import (
-    JudgedVerdicts,
-    reward_verdicts,
-    statistics_for,
-    verdicts_of,
-)
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
-from genrm_cli.rewards.estimators.calibration import Calibration
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rollouts.gym_view import with_gym_response
 from genrm_cli.settings import Settings, changed
 
@@ -80,7 +76,7 @@ class GroupScorer:
         self._given_calibration = calibration
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
-        self._statistics = statistics_for(self._plan)
+        self._statistics = CalibrationStatistics(is_listwise=self._plan.is_listwise)
         self._failures = FailureHistory()
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
@@ -207,7 +203,7 @@ class GroupScorer:
         in_order = [judged[number] for number in range(len(judged))]
         given = calibration or self._given_calibration
         if given is None:
-            statistics = statistics_for(plan)
+            statistics = CalibrationStatistics(is_listwise=plan.is_listwise)
             for group in in_order:
                 statistics.add_group(group.judged.size, group.used, group.lists)
             given = replace(statistics.fit(), failures=self._failures.fit())

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, islice, permutations
+from itertools import chain, combinations, islice, permutations
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.judging.requests import ListwisePrompt, PairwisePrompt, Prompt, RequestId
+from genrm_cli.pairing.lists import RolloutList
 from genrm_cli.pairing.pairs import (
     Comparison,
     PairingPlan,
@@ -26,8 +27,6 @@ from genrm_cli.verdicts import Grades, Outcome, Verdict
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
-Lineup = tuple[int, tuple[int, ...]]
-"""The number of a repeat, and the responses that are shown together."""
 
 
 def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
@@ -84,82 +83,79 @@ def scores_alone(judged: JudgedGroup, plan: GroupPlan) -> list[float]:
     return scores
 
 
-def iter_pair_requests(
-    answered: Sequence[int], view: SharedView, plan: GroupPlan, comparisons: Iterable[Comparison]
-) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests about comparisons to each judge that compares pairs.
-
-    Args:
-        answered: indices of the rollouts that have a response.
-        view: the responses of `answered` in their order, and what else is shown.
-        plan: plan of the run.
-        comparisons: of `answered`.
-    """
-    response_of = dict(zip(answered, view.responses, strict=True))
-    principle = view.comparing_principle
-    for i, j, repeat in comparisons:
-        prompt = PairwisePrompt(
-            view.conversation,
-            response_of[i],
-            response_of[j],
-            principle,
-            view.reference,
-            view.images,
-        )
-        for number in range(len(plan.judges)):
-            yield RequestId(number, repeat, (i, j)), prompt
-
-
-def iter_requests(
+def planned_lists(
     key: str | None,
     answered: Sequence[int],
     view: SharedView,
     plan: GroupPlan,
     chosen: Sequence[Comparison] | None = None,
-) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests to the judges whose verdicts count, but those that depend on verdicts.
+) -> Iterable[RolloutList]:
+    """Return what the judges whose verdicts count are shown together, but what depends on verdicts.
 
-    Takes the arguments of `iter_pair_requests`, with the key of the group, and the comparisons if
-    the plan does not determine them."""
+    Args:
+        key: key of the group.
+        answered: indices of the rollouts that have a response.
+        view: what is shown of them.
+        plan: plan of the run.
+        chosen: the comparisons, if the plan does not determine them.
+    """
     if len(answered) < 2 or not plan.judges:
-        return
+        return []
     if plan.compares_pairs:
         planned = plan_group(key, answered, plan.pairing) if chosen is None else chosen
-        yield from iter_pair_requests(answered, view, plan, planned)
-        return
-    yield from iter_lineup_requests(answered, view, plan, _iter_lineups(key, answered, view, plan))
+        return map(list_of, planned)
+    if not plan.is_listwise:
+        return chain.from_iterable(
+            (RolloutList((index,), repeat) for index in answered)
+            for repeat in range(plan.pairing.repeats)
+        )
+    lists = replace(plan.lists, list_size=view.list_size or plan.lists.list_size)
+    return (
+        RolloutList(tuple(answered[place] for place in places), repeat)
+        for places, repeat in lists.iter_lists(len(answered), key or "")
+    )
 
 
-def iter_lineup_requests(
-    answered: Sequence[int], view: SharedView, plan: GroupPlan, lineups: Iterable[Lineup]
+def list_of(comparison: Comparison) -> RolloutList:
+    """Return the two rollouts of a comparison as they are shown."""
+    return RolloutList((comparison.i, comparison.j), comparison.judge_idx)
+
+
+def iter_requests(
+    answered: Sequence[int], view: SharedView, plan: GroupPlan, lists: Iterable[RolloutList]
 ) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests to each judge that grades responses, with the arguments of
-    `iter_pair_requests`.
+    """Yield the requests about pairs or lists to each judge whose verdicts count.
+
+    Args:
+        answered: indices of the rollouts that have a response.
+        view: the responses of `answered` in their order, and what else is shown.
+        plan: plan of the run.
+        lists: of `answered`.
     """
     response_of = dict(zip(answered, view.responses, strict=True))
-    shown_together = list(lineups)
-    for number in range(len(plan.judges)):
-        for repeat, shown in shown_together:
+    principle = view.comparing_principle
+    for shown, repeat in lists:
+        responses = tuple(response_of[index] for index in shown)
+        prompt: Prompt
+        if plan.compares_pairs:
+            prompt = PairwisePrompt(
+                view.conversation,
+                responses[0],
+                responses[1],
+                principle,
+                view.reference,
+                view.images,
+            )
+        else:
             prompt = ListwisePrompt(
                 view.conversation,
-                tuple(response_of[index] for index in shown),
-                view.comparing_principle,
+                responses,
+                principle,
                 reference=view.reference,
                 images=view.images,
             )
+        for number in range(len(plan.judges)):
             yield RequestId(number, repeat, shown), prompt
-
-
-def _iter_lineups(
-    key: str | None, answered: Sequence[int], view: SharedView, plan: GroupPlan
-) -> Iterator[Lineup]:
-    if plan.is_listwise:
-        lists = replace(plan.lists, list_size=view.list_size or plan.lists.list_size)
-        for places, repeat in lists.iter_lists(len(answered), key or ""):
-            yield repeat, tuple(answered[place] for place in places)
-        return
-    for repeat in range(plan.pairing.repeats):
-        yield from ((repeat, (index,)) for index in answered)
 
 
 def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:

@@ -4,6 +4,7 @@ grades.
 
 import json
 import random
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -77,37 +78,37 @@ def graders_in(settings: Settings) -> tuple[Grader, ...]:
     Raises:
         UsageError: a rubric set is unknown or cannot be read.
     """
-    configs = graders_of(settings)
     judged = [component for component in settings.rewards.components if component.is_judged]
-    graders = [
-        _grader(component, config) for component, config in zip(judged, configs, strict=False)
-    ]
-    if len(configs) > len(graders):
-        diversity = settings.rewards.diversity
-        profile = (
-            CLUSTERS if diversity is None or diversity.json_schema else _without_schema(CLUSTERS)
-        )
+    configs = graders_of(settings)
+    graders = list(map(_grader, judged, configs))
+    diversity = settings.rewards.diversity
+    if diversity is not None and diversity.method == "llm":
+        profile = CLUSTERS if diversity.json_schema else _without_schema(CLUSTERS)
         graders.append(Grader(DIVERSITY, DIVERSITY, (), configs[-1], profile))
     return tuple(graders)
 
 
 def _grader(component: Component, config: JudgeConfig) -> Grader:
-    ranked = component.kind == "rubric_rank"
     set_name = component.option("set") or ""
-    list_name = "" if ranked or set_name not in (*_LISTS, SESSION_SET) else set_name
-    names: tuple[str, ...] = (f"rubric_{list_name}",)
-    if list_name in _LISTS:
-        profile = _LISTS[list_name]
-    elif list_name:
-        profile = session_profile(find_rubric_set(set_name))
+    kind: GraderKind = "rubric"
+    names: tuple[str, ...] = (f"rubric_{set_name}",)
+    list_name = ""
+    if component.kind == "rubric_rank":
+        kind = "rubric_rank"
+        names = (component.name,)
+        profile = ranking_profile(find_rubric_set(set_name))
+    elif set_name in _LISTS:
+        list_name = set_name
+        profile = _LISTS[set_name]
+    elif set_name == SESSION_SET:
+        list_name = set_name
         names = session_names(find_rubric_set(set_name))
+        profile = session_profile(find_rubric_set(set_name))
     else:
-        rubric_set = find_rubric_set(set_name)
-        profile = ranking_profile(rubric_set) if ranked else grading_profile(rubric_set)
-        names = (component.name,) if ranked else tuple(rubric_set.component_names)
+        names = tuple(find_rubric_set(set_name).component_names)
+        profile = grading_profile(find_rubric_set(set_name))
     if dict(component.options).get("json_schema") is False:
         profile = _without_schema(profile)
-    kind: GraderKind = "rubric_rank" if ranked else "rubric"
     repeats = int(component.option("repeats") or 1)
     return Grader(component.name, kind, names, config, profile, list_name, repeats)
 
@@ -196,23 +197,27 @@ class GradedGroup:
         self.grader = grader
         self._answered = answered
         self._losing = losing
-        self._asked = {index for request, _ in results for index in request.shown}
-        self._failures = [
-            outcome.result.kind for _, outcome in results if isinstance(outcome.result, Failure)
-        ]
-        self._graded: dict[int, Grades] = {}
-        readings: dict[int, list[Grades]] = {}
+        self._asked = set[int]()
+        self._failures = set[FailureKind]()
+        self._failed = 0
+        self._notes: dict[int, tuple[str, ...]] = {}
+        readings = defaultdict[int, list[tuple[float, ...]]](list)
         for request, outcome in results:
-            if isinstance(outcome.result, Grades):
-                grades = outcome.result
-                if grader.kind == "rubric":
-                    readings.setdefault(request.shown[0], []).append(grades)
-                else:
-                    for index, value in zip(request.shown, grades.values, strict=True):
-                        self._graded[index] = Grades((value,))
-        for index, repeated in readings.items():
-            columns = zip(*(grades.values for grades in repeated), strict=True)
-            self._graded[index] = replace(repeated[0], values=tuple(map(fmean, columns)))
+            self._asked.update(request.shown)
+            result = outcome.result
+            if isinstance(result, Failure):
+                self._failed += 1
+                self._failures.add(result.kind)
+            elif isinstance(result, Grades) and grader.kind == "rubric":
+                readings[request.shown[0]].append(result.values)
+                self._notes.setdefault(request.shown[0], result.notes)
+            elif isinstance(result, Grades):
+                for index, value in zip(request.shown, result.values, strict=True):
+                    readings[index].append((value,))
+        self._grades = {
+            index: tuple(map(fmean, zip(*repeated, strict=True)))
+            for index, repeated in readings.items()
+        }
 
     def grades_of(self, index: int) -> tuple[float, ...] | None:
         """Return the grades of a rollout, one per component of the grader; None without any."""
@@ -220,29 +225,26 @@ class GradedGroup:
         if index in self._losing:
             # Even for flaws, so that silence does not pay.
             return (0.0,) * len(grader.names) or None
-        if index in self._graded:
-            return self._graded[index].values
         is_alone = grader.kind == "rubric_rank" and len(self._answered) < 2
         has_none = grader.list_name == CONSTRAINT_SET and index not in self._asked
-        return (1.0,) if index in self._answered and (is_alone or has_none) else None
+        perfect = (1.0,) if index in self._answered and (is_alone or has_none) else None
+        return self._grades.get(index, perfect)
 
     def clusters(self) -> list[int] | None:
         """Return the cluster of each of the answered; None if the judge gave none."""
         if len(self._answered) < 2:
             return [0] * len(self._answered)
-        if not self._graded:
+        if not self._grades:
             return None
-        return [int(self._graded[index].values[0]) for index in self._answered]
+        return [int(self._grades[index][0]) for index in self._answered]
 
     def columns(self, size: int) -> dict[str, Column]:
         """Return the grades as components of a group of this size."""
         failure = None
-        if self._failures:
-            reason = (
-                "were not asked" if set(self._failures) == {FailureKind.NOT_ASKED} else "failed"
-            )
+        if self._failed:
+            reason = "were not asked" if self._failures == {FailureKind.NOT_ASKED} else "failed"
             requests = count_gradings(self.grader, len(self._answered))
-            failure = f"{len(self._failures)} of its {requests} requests {reason}"
+            failure = f"{self._failed} of its {requests} requests {reason}"
         rows = [self.grades_of(index) for index in range(size)]
         return {
             name: Column(
@@ -255,7 +257,7 @@ class GradedGroup:
 
     def _note(self, index: int, number: int) -> object:
         """Return the evidence for a grade: a quotation, or the verdict on each constraint."""
-        notes = self._graded[index].notes if index in self._graded else ()
+        notes = self._notes.get(index, ())
         note = notes[number] if number < len(notes) else ""
         if not note:
             return None

@@ -153,15 +153,13 @@ class JudgedGroup:
         )
 
     @property
-    def excluded(self) -> tuple[int, ...]:
-        """Indices of the rollouts that do not count: masked, failed, superseded or outside a
-        trial.
-        """
-        return tuple(
+    def counted(self) -> list[int]:
+        """Indices of the rollouts that count: not masked, failed, superseded or outside a trial."""
+        return [
             index
             for index, why in enumerate(self.not_compared)
-            if why is not None and why.reason.is_exclusion
-        )
+            if why is None or not why.reason.is_exclusion
+        ]
 
     @property
     def is_comparable(self) -> bool:

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from genrm_cli.groups.comparisons import (
     iter_further,
-    iter_lineup_requests,
-    iter_pair_requests,
     iter_requests,
+    list_of,
+    planned_lists,
 )
 from genrm_cli.groups.failures.list_probes import iter_list_probes
 from genrm_cli.groups.failures.probes import iter_probes
@@ -23,6 +23,7 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import JudgeRequest, Prompt, RequestId
+from genrm_cli.pairing.lists import RolloutList
 from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
@@ -243,8 +244,7 @@ def find_answered(
 def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     """Compute the components that need no judge; may be slow, and calls the user's functions."""
     records = group.records or [{} for _ in group.rollouts]
-    excluded = set(judged.excluded)
-    rows = [index for index in range(judged.size) if index not in excluded]
+    rows = judged.counted
     if not rows:
         return
     rollouts = [group.rollouts[index] for index in rows]
@@ -299,23 +299,21 @@ def iter_stages(
     ) -> Iterator[tuple[RequestId, Prompt]]:
         for id_, prompt in requests:
             shown = neutralise_prompt(plan.asked[id_.judge].profile, prompt, known)
-            for index, forms in zip(
-                id_.shown, () if shown.broken is None else shown.broken.in_responses, strict=False
-            ):
-                judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
+            if shown.broken is not None:
+                for index, forms in zip(id_.shown, shown.broken.in_responses, strict=False):
+                    judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
             yield id_, shown
 
-    yield iter_neutral(
-        chain(iter_requests(group.key, judged.answered, view, plan, group.pairs), *gradings)
-    )
+    first = planned_lists(group.key, judged.answered, view, plan, group.pairs)
+    yield iter_neutral(chain(iter_requests(judged.answered, view, plan, first), *gradings))
     if group.pairs is not None:  # chosen by somebody who also reads their failures
         return
-    if plan.is_listwise:
-        for lineups in iter_list_probes(judged, plan):
-            yield iter_neutral(iter_lineup_requests(judged.answered, view, plan, lineups))
-        return
-    for comparisons in chain(iter_further(judged, plan), iter_probes(judged, plan)):
-        yield iter_neutral(iter_pair_requests(judged.answered, view, plan, comparisons))
+    further: Iterable[Iterable[RolloutList]] = iter_list_probes(judged, plan)
+    if not plan.is_listwise:
+        pairs = chain(iter_further(judged, plan), iter_probes(judged, plan))
+        further = (map(list_of, comparisons) for comparisons in pairs)
+    for lists in further:
+        yield iter_neutral(iter_requests(judged.answered, view, plan, lists))
 
 
 def shown_to_judges(

@@ -1,7 +1,6 @@
 """The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,7 +13,7 @@ from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reason, Verdict
+from genrm_cli.verdicts import Explanation, Failure, Outcome, Reason, Verdict
 
 Status = Literal["scored", "single", "unscored"]
 """`single`: the only rollout of its group, with the score that the user asked for."""
@@ -215,92 +214,3 @@ class GroupRewards:
     def failures(self) -> list[ComparisonResult]:
         """The requests without a verdict or grades; `failure.kind` and `failure.detail` say why."""
         return [comparison for comparison in self.comparisons if comparison.failure is not None]
-
-
-def count_results(judged: JudgedGroup, used: Verdicts, judges: int) -> list[tuple[int, int, int]]:
-    """Return for each rollout its comparisons without defaults, its failed requests, and its
-    defaults.
-
-    Args:
-        judged: the group.
-        used: verdicts that count.
-        judges: number of judges that compare; requests to graders of components are not counted.
-    """
-    compared = Counter[int]()
-    failed = Counter[int]()
-    defaulted = Counter[int]()
-    for (i, j, _), verdict in used.items():
-        (defaulted if verdict.defaulted else compared).update((i, j))
-    for (judge, _, shown), outcome in judged.results:
-        if judge < judges and isinstance(outcome.result, Failure):
-            failed.update(shown)
-    return [(compared[index], failed[index], defaulted[index]) for index in range(judged.size)]
-
-
-@dataclass(frozen=True, slots=True)
-class Reasons:
-    """Find the reason why a rollout of a group has no reward.
-
-    Attributes:
-        by_judge: all planned comparisons.
-        noisy: whether the group's reliability is below the limit.
-    """
-
-    judged: JudgedGroup
-    plan: GroupPlan
-    by_judge: JudgeVerdicts
-    columns: Mapping[str, Column]
-    base_scores: Sequence[float | None]
-    noisy: bool
-
-    def of(self, index: int, total: Total | None) -> Explanation:
-        """Return the reason for one rollout."""
-        judged = self.judged
-        not_compared = judged.not_compared[index]
-        if not_compared is not None and not_compared.reason.is_exclusion:
-            return not_compared
-        missing = () if total is None else total.missing
-        if total is not None and not missing:
-            return Explanation(Reason.NO_COMPONENT)
-        if missing and not any(self._follows_from_verdicts(index, name) for name in missing):
-            failure = self.columns[missing[0]].failure if missing[0] in self.columns else None
-            detail = f"{missing[0]} ({failure})" if failure else missing[0]
-            return Explanation(Reason.COMPONENT_MISSING, detail)
-        if not judged.has_response[index]:
-            return Explanation(Reason.NO_RESPONSE)
-        if not_compared is not None:
-            return not_compared
-        if judged.mixed:
-            return Explanation(judged.mixed)
-        if judged.key is None:
-            return Explanation(Reason.NO_GROUP)
-        if self.noisy and self.base_scores[index] is not None:
-            return Explanation(Reason.TOO_NOISY)
-        return Explanation(self._why_no_verdict(judged.copies.get(index, index)))
-
-    def _why_no_verdict(self, index: int) -> Reason:
-        judged = self.judged
-        if not any(index in (i, j) for i, j, _ in self.by_judge):
-            if judged.size == 1:
-                return Reason.ALONE
-            return Reason.NO_OPPONENT if len(judged.answered) == 1 else Reason.NOT_PLANNED
-        failures = [
-            (shown, outcome.result.kind)
-            for (judge, _, shown), outcome in judged.results
-            if judge < len(self.plan.judges) and isinstance(outcome.result, Failure)
-        ]
-        # "Not asked" is said only where nothing else happened: it asks the user to resume.
-        own = {kind for shown, kind in failures if index in shown}
-        # A judge that grades one response may have failed on its opponents alone.
-        if (own or {kind for _, kind in failures}) == {FailureKind.NOT_ASKED}:
-            return Reason.NOT_ASKED
-        return Reason.NO_QUORUM if self.plan.is_panel else Reason.NO_VERDICT
-
-    def _follows_from_verdicts(self, index: int, name: str) -> bool:
-        """Whether a component is missing for the same reason as verdicts."""
-        rewards = self.plan.rewards
-        source = rewards.sources[name]
-        if self.judged.not_compared[index] is not None:
-            return name in rewards.from_verdicts or source in ("judge", "rules", "responses")
-        is_mixed = self.judged.mixed is not None and source in ("judge", "responses")
-        return name in rewards.from_verdicts or is_mixed

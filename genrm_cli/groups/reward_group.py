@@ -7,36 +7,13 @@ base score from a second estimate, in which it loses these."""
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
-from genrm_cli.errors import GenrmError, StoppedError
-from genrm_cli.groups.comparisons import (
-    JudgeVerdicts,
-    lists_of,
-    used_verdicts,
-    verdicts_by_judge,
-)
-from genrm_cli.groups.failures.caused_failures import (
-    Causes,
-    known_causes,
-    scores_of_losers,
-    tested_causes,
-    with_losses,
-    with_lost_lists,
-    without_selected,
-)
-from genrm_cli.groups.failures.failure_test import Trial, trials_of
+from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, scores_of_losers
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import GroupPlan, RewardPlan
-from genrm_cli.groups.results import (
-    GroupRewards,
-    Reasons,
-    RolloutScore,
-    Status,
-    count_results,
-    results_of,
-)
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of
+from genrm_cli.groups.unscored import why_unscored
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.metrics.running_stats import odds_interval
@@ -51,12 +28,9 @@ from genrm_cli.rewards.compose import (
     with_totals,
 )
 from genrm_cli.rewards.diversity import Clusters, clusters_of
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.list_estimates import estimate_lists
-from genrm_cli.rewards.estimators.list_scores import ListScores
-from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.settings.components import GENRM, find_kind, order_of
 from genrm_cli.verdicts import (
     MAX_SCORE,
@@ -67,46 +41,10 @@ from genrm_cli.verdicts import (
     Reason,
 )
 
-NOISE_FIGURES = ("standard_errors", "reliability", "reliability_interval")
-"""The figures of a run that need the noise of the judge, which rewards do not."""
-REWARDS = "rewards"
+# The figures of a run that need the noise of the judge, which rewards do not.
+_NOISE_FIGURES = ("standard_errors", "reliability", "reliability_interval")
+_REWARDS = "rewards"
 _MIDDLE_SCORE = (MIN_SCORE + MAX_SCORE) / 2
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedVerdicts:
-    """A judged group with its verdicts: all of each judge, and the `used` ones that count.
-
-    Attributes:
-        causes: the rollouts that made requests fail, as far as that needs no test.
-        trials: the requests that tell who causes failures; none if that is not tested.
-        lists: the scores of listwise judges; empty if others judge, too.
-    """
-
-    judged: JudgedGroup
-    causes: Causes
-    trials: Sequence[Trial]
-    by_judge: JudgeVerdicts
-    used: Verdicts
-    lists: Sequence[ListScores] = ()
-
-
-def statistics_for(plan: GroupPlan) -> CalibrationStatistics:
-    """Return the statistics of no group yet, for the judges of a plan."""
-    return CalibrationStatistics.of_no_group(is_listwise=plan.is_listwise)
-
-
-def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
-    """Return a judged group with its verdicts."""
-    causes: Causes = {}
-    trials = trials_of(judged, plan) if plan.tests_failures else []
-    if any(outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results):
-        causes = known_causes(judged, plan)
-        if plan.tests_failures:
-            judged = without_selected(judged, plan)
-    by_judge = verdicts_by_judge(judged, plan)
-    lists = lists_of(judged, plan) if plan.is_listwise else ()
-    return JudgedVerdicts(judged, causes, trials, by_judge, used_verdicts(by_judge, plan), lists)
 
 
 def reward_verdicts(
@@ -119,11 +57,8 @@ def reward_verdicts(
         plan: plan of the run.
         calibration: calibration of the judge on the verdicts of all groups judged so far.
     """
-    try:
-        made = _reward(groups, plan, calibration)
-    except (GenrmError, StoppedError):
-        raise
-    except Exception:  # noqa: BLE001  (a bug in one group must not cost the others their rewards)
+    made = attempt({}, [_REWARDS], lambda: _reward(groups, plan, calibration))
+    if made is None:  # a bug in one group must not cost the others their rewards
         made = [_reward_alone(group, plan, calibration) for group in groups]
     kind = plan.rewards.settings.advantage
     return [rewards.scaled(kind, calibration.reward_variance) for rewards in made]
@@ -132,25 +67,29 @@ def reward_verdicts(
 def _reward(
     groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
 ) -> list[GroupRewards]:
+    settings = plan.rewards.settings
     failed: dict[str, str] = {}
     if calibration.failed is not None:
-        failed = dict.fromkeys(NOISE_FIGURES, calibration.failed)
+        failed = dict.fromkeys(_NOISE_FIGURES, calibration.failed)
         if plan.rewards.uses_reliability:
             return [_without_rewards(group, plan, calibration.failed) for group in groups]
-    groups = [_tested(group, plan, calibration) for group in groups]
+    tested = []
+    for group in groups:
+        if any(trial.has_failed for trial in group.trials):
+            group = group.tested(calibration.failures.rates(len(plan.judges)))
+        tested.append(group)
     # Losses that no judge declared count for the losers alone, so they need a second estimate.
-    losing = [
-        _losing(group, plan) if plan.rewards.settings.on_caused_failures == "lose" else None
-        for group in groups
+    lost = {
+        number: group.lost(plan)
+        for number, group in enumerate(tested)
+        if group.causes and settings.on_caused_failures == "lose"
+    }
+    estimates = _estimate([*tested, *lost.values()], plan, calibration)
+    losses = dict(zip(lost, zip(lost.values(), estimates[len(groups) :], strict=True), strict=True))
+    return [
+        _EstimatedGroup(group, plan, estimates[number], losses.get(number), failed).rewards()
+        for number, group in enumerate(tested)
     ]
-    estimates = _estimate(groups, plan, calibration)
-    lost = [each for each in losing if each is not None]
-    lost_estimates = iter(_estimate(lost, plan, calibration))
-    made = []
-    for group, estimate, loser in zip(groups, estimates, losing, strict=True):
-        loss = None if loser is None else (loser, next(lost_estimates))
-        made.append(_EstimatedGroup(group, plan, estimate, loss, failed).rewards())
-    return made
 
 
 def _reward_alone(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibration) -> GroupRewards:
@@ -160,53 +99,21 @@ def _reward_alone(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibrati
     have none: a wrong reward is worse than a missing one.
     """
     failed: dict[str, str] = {}
-    made = attempt(failed, NOISE_FIGURES, lambda: _reward([group], plan, calibration))
+    made = attempt(failed, _NOISE_FIGURES, lambda: _reward([group], plan, calibration))
     if made is None:
         alike = calibration.without_noise(failed["reliability"])
-        made = attempt(failed, [REWARDS], lambda: _reward([group], plan, alike))
+        made = attempt(failed, [_REWARDS], lambda: _reward([group], plan, alike))
     return made[0] if made else _without_rewards(group, plan, failed["reliability"])
 
 
 def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> GroupRewards:
     """Return a group whose rollouts have no rewards because of a bug."""
+    size = group.judged.size
+    unknown: Values = [None] * size
     why = Explanation(Reason.NOT_COMPUTED, failed)
-    counts = count_results(group.judged, group.used, len(plan.judges))
-    return GroupRewards(
-        key=group.judged.key,
-        scores=[
-            RolloutScore(index, NO_REWARD, "unscored", not_compared or why, None, *counted)
-            for index, (not_compared, counted) in enumerate(
-                zip(group.judged.not_compared, counts, strict=True)
-            )
-        ],
-        verdicts=group.used,
-        by_judge=group.by_judge,
-        reliability=None,
-        columns={},
-        comparisons=results_of(group.judged, plan, group.causes),
-        failed_figures={REWARDS: failed},
-    )
-
-
-def _tested(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibration) -> JudgedVerdicts:
-    """Return a group with the rollouts that the test convicts at the rates of the run."""
-    if not any(trial.has_failed for trial in group.trials):
-        return group
-    rates = calibration.failures.rates(len(plan.judges))
-    found = tested_causes(group.trials, rates)
-    return replace(group, causes={**found, **group.causes})
-
-
-def _losing(group: JudgedVerdicts, plan: GroupPlan) -> JudgedVerdicts | None:
-    """Return a group with the verdicts that it has if rollouts lose the comparisons that failed
-    because of them; None if there are no such comparisons.
-    """
-    if not group.causes:
-        return None
-    by_judge = with_losses(group.by_judge, group.used.values(), group.causes)
-    used = used_verdicts(by_judge, plan)
-    lists = with_lost_lists(group.lists, group.causes) if plan.is_listwise else ()
-    return replace(group, by_judge=by_judge, used=used, lists=lists)
+    reasons = [not_compared or why for not_compared in group.judged.not_compared]
+    estimated = _EstimatedGroup(group, plan, Estimate(unknown, unknown), None, {_REWARDS: failed})
+    return estimated.result([NO_REWARD] * size, reasons, [None] * size, {}, None)
 
 
 def _estimate(
@@ -225,7 +132,7 @@ def _estimate(
     if plan.pairing.goal == "rewards":
         return estimates
     # Verdicts decided which pairs follow: the noise that they selected is unknown.
-    return [each.without_errors() for each in estimates]
+    return [Estimate(each.base_scores, [None] * len(each.base_scores)) for each in estimates]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +158,10 @@ class _EstimatedGroup:
     @property
     def culprits(self) -> Counter[int]:
         """The number of failed requests that each rollout caused."""
-        return Counter(index for culprits in self.group.causes.values() for index in culprits)
+        caused = Counter[int]()
+        for culprits in self.group.causes.values():
+            caused.update(culprits)
+        return caused
 
     @property
     def blank_losers(self) -> tuple[int, ...]:
@@ -266,11 +176,11 @@ class _EstimatedGroup:
         return is_one and bool(self.judged.copies or self.blank_losers)
 
     @property
-    def default(self) -> float | None:
-        """The user's score for the only rollout of a group; None if that does not apply."""
+    def has_default(self) -> bool:
+        """Whether it is the only rollout of its group, with the score that the user asked for."""
         judged = self.judged
         is_alone = judged.size == 1 and judged.not_compared[0] is None and judged.key is not None
-        return self.plan.rewards.settings.default_score if is_alone else None
+        return is_alone and self.plan.rewards.settings.default_score is not None
 
     @property
     def is_noisy(self) -> bool:
@@ -286,7 +196,8 @@ class _EstimatedGroup:
     def rewards(self) -> GroupRewards:
         judged = self.judged
         base_scores = self._base_scores()
-        rewards = self._composed_rewards(base_scores)
+        composed = self._with_lowest(base_scores)
+        rewards = compose_rewards(composed, judged.shapes, self.plan.rewards.settings)
         graded = self._graded() if judged.answered else []
         clusters = self._clusters(graded)
         columns: dict[str, Column] = {}
@@ -296,14 +207,70 @@ class _EstimatedGroup:
         # Gates of a collected session hold without any component, too.
         if columns or judged.gated:
             weighed = columns or {GENRM: Column([reward.reward for reward in rewards])}
-            made = _totals(weighed, clusters, judged, self.plan.rewards)
+            made = self._totals(weighed, clusters)
             rewards = with_totals(rewards, [total.value for total in made])
             totals = made
         if not self.plan.shows_as_gym:  # whose numbers are reproduced to the last digit
             rewards = [reward.rounded() for reward in rewards]
+        reasons = [
+            why_unscored(
+                index,
+                self.group,
+                self.plan,
+                total,
+                columns,
+                is_noisy=self.is_noisy and base_scores[index] is not None,
+            )
+            if reward.reward is None
+            else None
+            for index, (reward, total) in enumerate(zip(rewards, totals, strict=True))
+        ]
+        return self.result(rewards, reasons, totals, columns, clusters)
+
+    def result(
+        self,
+        rewards: Sequence[RolloutReward],
+        reasons: Sequence[Explanation | None],
+        totals: Sequence[Total | None],
+        columns: Mapping[str, Column],
+        clusters: Clusters | None,
+    ) -> GroupRewards:
+        """Return all that is known about the group and each of its rollouts."""
+        judged = self.judged
+        errors = self._with_copies(self.estimate.standard_errors)
+        compared = Counter[int]()
+        defaulted = Counter[int]()
+        for (i, j, _), verdict in self.group.used.items():
+            (defaulted if verdict.defaulted else compared).update((i, j))
+        failed = Counter[int]()
+        for request, outcome in judged.results:
+            if request.judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
+                failed.update(request.shown)
+        culprits = self.culprits
+        scored: Status = "single" if self.has_default else "scored"
+        scores = []
+        for index, (reward, why, total) in enumerate(zip(rewards, reasons, totals, strict=True)):
+            own = judged.copies.get(index, index)
+            scores.append(
+                RolloutScore(
+                    index=index,
+                    numbers=reward,
+                    status="unscored" if why else scored,
+                    why_unscored=why,
+                    standard_error=None if reward.base_score is None else errors[index],
+                    comparisons=compared[own],
+                    failed=failed[own],
+                    defaulted=defaulted[own],
+                    caused_failures=culprits[own],
+                    total=total,
+                    shortened=judged.shortened.get(own, 0),
+                    neutralised=judged.neutralised.get(own, 0),
+                    equal_to=judged.copies.get(index),
+                )
+            )
         return GroupRewards(
             key=judged.key,
-            scores=self._scores(base_scores, rewards, totals, columns),
+            scores=scores,
             verdicts=self.group.used,
             by_judge=self.group.by_judge,
             reliability=self.estimate.reliability,
@@ -315,45 +282,6 @@ class _EstimatedGroup:
             failed_figures=self.failed_figures,
         )
 
-    def _scores(
-        self,
-        base_scores: Values,
-        rewards: Sequence[RolloutReward],
-        totals: Sequence[Total | None],
-        columns: Mapping[str, Column],
-    ) -> list[RolloutScore]:
-        judged = self.judged
-        counts = count_results(judged, self.group.used, len(self.plan.judges))
-        errors = self._with_copies(self.estimate.standard_errors)
-        culprits = self.culprits
-        reasons = Reasons(
-            judged, self.plan, self.group.by_judge, columns, base_scores, noisy=self.is_noisy
-        )
-        scores = []
-        for index, (reward, total) in enumerate(zip(rewards, totals, strict=True)):
-            own = judged.copies.get(index, index)
-            compared, failed, defaulted = counts[own]
-            why = None if reward.reward is not None else reasons.of(index, total)
-            scored: Status = "scored" if self.default is None else "single"
-            scores.append(
-                RolloutScore(
-                    index=index,
-                    numbers=reward,
-                    status="unscored" if why else scored,
-                    why_unscored=why,
-                    standard_error=None if reward.base_score is None else errors[index],
-                    comparisons=compared,
-                    failed=failed,
-                    defaulted=defaulted,
-                    caused_failures=culprits[own],
-                    total=total,
-                    shortened=judged.shortened.get(own, 0),
-                    neutralised=judged.neutralised.get(own, 0),
-                    equal_to=judged.copies.get(index),
-                )
-            )
-        return scores
-
     def _base_scores(self) -> Values:
         """Return the base scores; rollouts that cause failures have those that they get by
         losing.
@@ -361,7 +289,7 @@ class _EstimatedGroup:
         scores = [*self.estimate.base_scores]
         if self.loss is not None:
             scores = scores_of_losers(scores, self.loss[1].base_scores, self.culprits)
-        if self.is_equal:
+        if self.is_equal or self.has_default:
             single = self.plan.rewards.settings.default_score
             scores[self.judged.answered[0]] = _MIDDLE_SCORE if single is None else single
         return self._with_copies(scores)
@@ -369,37 +297,28 @@ class _EstimatedGroup:
     def _with_copies(self, values: Values) -> Values:
         return Column(values).with_copies(self.judged.copies).values
 
-    def _composed_rewards(self, base_scores: Values) -> list[RolloutReward]:
-        judged = self.judged
-        if self.default is not None:
-            return [RolloutReward(self.default, Adjustments(), self.default, 1, 0.0)]
-        scores: Values = [None] * judged.size if self.is_noisy else [*base_scores]
-        known = [score for score in scores if score is not None]
+    def _with_lowest(self, base_scores: Values) -> Values:
+        """Return the scores that become rewards: the lowest of the group for rollouts that lose
+        without a verdict, none if the group is too noisy.
+        """
+        known = [score for score in base_scores if score is not None]
         # Without any score in the group there is no lowest one to give.
-        if known:
-            for index in self._failed_losers(base_scores):
-                scores[index] = min(known)
-            for index in self.blank_losers:
-                scores[index] = min(MIN_SCORE, *known)
-        return compose_rewards(scores, judged.shapes, self.plan.rewards.settings)
-
-    def _failed_losers(self, base_scores: Values) -> list[int]:
-        """Return the rollouts without a score because requests about them failed, if these lose."""
-        if self.plan.rewards.settings.unscored != "lowest":
-            return []
-        failed = set[int]()
-        for request, outcome in self.judged.results:
-            was_asked = (
-                isinstance(outcome.result, Failure)
-                and outcome.result.kind is not FailureKind.NOT_ASKED
-            )
-            if was_asked and request.judge < len(self.plan.judges):
-                failed.update(request.shown)
-        return [
-            index
-            for index, score in enumerate(base_scores)
-            if score is None and self.judged.copies.get(index, index) in failed
-        ]
+        if self.is_noisy or not known:
+            return [None] * self.judged.size
+        scores = [*base_scores]
+        if self.plan.rewards.settings.unscored == "lowest":
+            failed = set[int]()
+            for request, outcome in self.judged.results:
+                result = outcome.result
+                is_compared = request.judge < len(self.plan.judges)
+                if is_compared and isinstance(result, Failure):
+                    failed.update(request.shown if result.kind != FailureKind.NOT_ASKED else ())
+            for index, score in enumerate(base_scores):
+                if score is None and self.judged.copies.get(index, index) in failed:
+                    scores[index] = min(known)
+        for index in self.blank_losers:
+            scores[index] = min(MIN_SCORE, *known)
+        return scores
 
     def _graded(self) -> list[GradedGroup]:
         """Return the grades of each grader."""
@@ -407,10 +326,10 @@ class _EstimatedGroup:
         causes = self.group.causes if self.loss is not None else {}
         graded = []
         for number, grader in enumerate(self.plan.graders, len(self.plan.judges)):
-            here = [culprits for request, culprits in causes.items() if request.judge == number]
-            losing = chain.from_iterable(here)
+            losers = set(self.blank_losers)
+            for request, culprits in causes.items():
+                losers.update(culprits if request.judge == number else ())
             results = [result for result in judged.results if result[0].judge == number]
-            losers = (*self.blank_losers, *losing)
             graded.append(GradedGroup(grader, judged.answered, losers, results))
         return graded
 
@@ -435,14 +354,13 @@ class _EstimatedGroup:
         """Return all components of the group, in the plan's order."""
         judged = self.judged
         rewards = self.plan.rewards
-        columns = dict(judged.columns)
+        columns = {name: Column([None] * judged.size) for name in rewards.names}
+        columns |= judged.columns
         if self.plan.judges:
-            columns = {GENRM: Column(verdict_rewards)} | columns
+            columns[GENRM] = Column(verdict_rewards)
         for each in graded:
-            found = each.columns(judged.size)
-            columns |= {name: column.with_copies(judged.copies) for name, column in found.items()}
-        for name in rewards.names:
-            columns.setdefault(name, Column([None] * judged.size))
+            for name, column in each.columns(judged.size).items():
+                columns[name] = column.with_copies(judged.copies)
         used = self.group.used
         if self.is_equal:
             used = {Comparison(judged.answered[0], judged.answered[0], 0): MEANINGS["tie"]}
@@ -455,46 +373,38 @@ class _EstimatedGroup:
                     for index in self.culprits:
                         values[index] = lost[index]
                 columns[component.name] = Column(values).with_copies(judged.copies)
-        return {name: columns[name] for name in rewards.names}
+        return columns
 
+    def _totals(self, columns: Mapping[str, Column], clusters: Clusters | None) -> list[Total]:
+        """Combine the components of each rollout.
 
-def _totals(
-    columns: Mapping[str, Column],
-    clusters: Clusters | None,
-    judged: JudgedGroup,
-    rewards: RewardPlan,
-) -> list[Total]:
-    """Combine the components of each rollout.
-
-    An optional component that a rollout lacks is dropped for the whole group: otherwise it would
-    favour the others. Rewards from verdicts, of which one is negative, are raised until the lowest
-    is the least score of a judge: else a gated rollout, with 0, would not be the worst, and
-    dividing among near-duplicates would reward copying; ranks and advantages stay the same."""
-    table = rewards.total
-    values = {name: column.values for name, column in columns.items()}
-    known = [value for value in values.get(GENRM, ()) if value is not None]
-    has_zero = rewards.settings.total is not None or clusters is not None or bool(judged.gated)
-    if has_zero and known and min(known) < 0:
-        lift = MIN_SCORE - min(known)
-        values[GENRM] = [None if value is None else value + lift for value in values[GENRM]]
-    excluded = set(judged.excluded)
-    rows = [
-        index
-        for index in range(judged.size)
-        if judged.has_response[index] and index not in excluded
-    ]
-    weights = tuple(
-        (name, weight)
-        for name, weight in table.weights
-        if name not in table.optional or all(values[name][index] is not None for index in rows)
-    )
-    table = replace(table, weights=weights)
-    return [
-        compose_total(
-            {name: of_all[index] for name, of_all in values.items()},
-            table,
-            None if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index]),
-            judged.gated.get(index, ()),
-        )
-        for index in range(judged.size)
-    ]
+        An optional component that a rollout lacks is dropped for the whole group: otherwise it
+        would favour the others. Rewards from verdicts, of which one is negative, are raised until
+        the lowest is the least score of a judge: else a gated rollout, with 0, would not be the
+        worst, and dividing among near-duplicates would reward copying; ranks and advantages stay
+        the same."""
+        judged = self.judged
+        rewards = self.plan.rewards
+        values = {name: column.values for name, column in columns.items()}
+        known = [value for value in values.get(GENRM, ()) if value is not None]
+        has_zero = rewards.settings.total is not None or clusters is not None or judged.gated
+        if has_zero and known and min(known) < 0:
+            lift = MIN_SCORE - min(known)
+            values[GENRM] = [None if value is None else value + lift for value in values[GENRM]]
+        rows = [index for index in judged.counted if judged.has_response[index]]
+        complete = {
+            name
+            for name, given in values.items()
+            if all(given[index] is not None for index in rows)
+        }
+        optional = set(rewards.total.optional) - complete
+        weights = tuple(weight for weight in rewards.total.weights if weight[0] not in optional)
+        table = replace(rewards.total, weights=weights)
+        totals = []
+        for index in range(judged.size):
+            own = {name: given[index] for name, given in values.items()}
+            sizes = (
+                {} if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index])
+            )
+            totals.append(compose_total(own, table, sizes, judged.gated.get(index, ())))
+        return totals

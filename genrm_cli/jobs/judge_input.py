@@ -5,15 +5,17 @@ from dataclasses import replace
 
 from genrm_cli.errors import StoppedError
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.failures.failure_history import FailureHistory
+from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.reward_group import reward_verdicts, statistics_for, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import OpenJudges
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.scored.write_lines import comparison_json, scored_line
 from genrm_cli.storage.encoding.records import render_record
 
@@ -55,7 +57,7 @@ def conclude(
     """
     # In the order of the groups: the last bits of the sums must not depend on which was answered
     # first.
-    statistics = statistics_for(index.plan)
+    statistics = CalibrationStatistics(is_listwise=index.plan.is_listwise)
     failures = FailureHistory()
     for number, rows in enumerate(index.table.iter_groups()):
         if run.stop.is_set():

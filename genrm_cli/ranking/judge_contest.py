@@ -10,9 +10,9 @@ from itertools import chain, combinations
 from statistics import fmean
 
 from genrm_cli.errors import UsageError, naming
+from genrm_cli.groups.failures.caused_failures import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.reward_group import verdicts_of
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.ranking.contest import Contest

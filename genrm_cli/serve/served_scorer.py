@@ -7,10 +7,11 @@ from typing import Self
 
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.failures.caused_failures import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.journal_file import KeptSums, faded
 from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
@@ -59,7 +60,7 @@ class RunningCalibration:
         self._fit()
 
     def _no_group(self) -> CalibrationStatistics:
-        return CalibrationStatistics.of_no_group(is_listwise=self._of_lists)
+        return CalibrationStatistics(is_listwise=self._of_lists)
 
     def add(
         self, part: bytes, size: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()

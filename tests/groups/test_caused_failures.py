@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from scored_components import completions, score_with, settings_of
 
-from genrm_cli.groups.failures.caused_failures import known_causes
+from genrm_cli.groups.failures.caused_failures import known_causes, verdicts_of
 from genrm_cli.groups.failures.failure_test import (
     Trial,
     _counts_of,
@@ -18,7 +18,7 @@ from genrm_cli.groups.failures.failure_test import (
 from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
-from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing.pairs import PairingPlan

@@ -6,10 +6,11 @@ import threading
 from collections import Counter
 
 from genrm_cli.groups.count_group import count_group
+from genrm_cli.groups.failures.caused_failures import verdicts_of
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, judge_group, prepared
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
-from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import PairingPlan

@@ -21,11 +21,12 @@ from judge_families import Family
 from quoting_judges import iter_all_quoting
 from reply_readers import READERS
 
-from genrm_cli.groups.failures.failure_history import FailureHistory
+from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
-from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, render_messages
 from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
 from genrm_cli.neutralise.forms import fold

@@ -13,16 +13,18 @@ from itertools import chain
 from statistics import fmean, median
 from typing import NamedTuple
 
-from genrm_cli.groups.failures.failure_history import FailureHistory
+from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.failures.list_probes import iter_list_probes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
-from genrm_cli.groups.reward_group import reward_verdicts, statistics_for, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.families.listwise import PROFILE, list_labels
 from genrm_cli.judging.requests import ListwisePrompt, Reply, RequestId
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
@@ -85,17 +87,17 @@ def play(world: World, habit: str = "none", seed: int = 1) -> Played:
     draw = random.Random(seed)
     everyone = tuple(range(world.size))
     fields = everyone, (True,) * world.size, (None,) * world.size, "answer", [SHAPE] * world.size
-    statistics = statistics_for(plan)
+    statistics = CalibrationStatistics(is_listwise=plan.is_listwise)
     history = FailureHistory()
     found = []
     shown_count = planned_count = 0
     for number in range(world.groups):
         judge = _Judge(world, habit, draw)
         group = JudgedGroup(str(number), world.size, None, *fields)
-        planned = [(repeat, shown) for shown, repeat in lists.iter_lists(world.size, str(number))]
-        planned_count += sum(len(shown) for _, shown in planned)
+        planned = list(lists.iter_lists(world.size, str(number)))
+        planned_count += sum(len(shown) for shown, _ in planned)
         for stage in chain([planned], iter_list_probes(group, plan)):
-            for repeat, shown in stage:
+            for shown, repeat in stage:
                 outcome = judge.answer(shown)
                 shown_count += len(shown)
                 group.results.append((RequestId(0, repeat, shown), outcome))

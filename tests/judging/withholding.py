@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from reply_readers import READERS, UNQUOTED
 
-from genrm_cli.groups.failures.failure_history import FailureHistory
+from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
-from genrm_cli.groups.reward_group import reward_verdicts, verdicts_of
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.requests import Reply, RequestId
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics

@@ -7,16 +7,22 @@ this rollout, by hiding a loss, nor its opponents, by a win that the judge did n
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 
-from genrm_cli.groups.comparisons import JudgeVerdicts
-from genrm_cli.groups.failures.failure_test import Trial, find_culprits
+from genrm_cli.groups.comparisons import (
+    JudgeVerdicts,
+    lists_of,
+    used_verdicts,
+    verdicts_by_judge,
+)
+from genrm_cli.groups.failures.failure_test import Trial, find_culprits, trials_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.rewards.estimators.failure_rates import FailureRates
 from genrm_cli.rewards.estimators.list_scores import ListScores
+from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.verdicts import (
     MIDDLE_RANKING,
     Failure,
@@ -33,6 +39,54 @@ are absent.
 
 _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
 _AFTER_FAILURE = Failure(FailureKind.NO_VERDICT, "a verdict only after replies without one")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedVerdicts:
+    """A judged group with its verdicts: all of each judge, and the `used` ones that count.
+
+    Attributes:
+        causes: the rollouts that made requests fail, as far as that needs no test.
+        trials: the requests that tell who causes failures; none if that is not tested.
+        lists: the scores of listwise judges; empty if others judge, too.
+    """
+
+    judged: JudgedGroup
+    causes: Causes
+    trials: Sequence[Trial]
+    by_judge: JudgeVerdicts
+    used: Verdicts
+    lists: Sequence[ListScores] = ()
+
+    def tested(self, rates: FailureRates) -> "JudgedVerdicts":
+        """Return the group with the failed comparisons of rollouts that the test convicts."""
+        culprits = find_culprits(self.trials, rates)
+        causes = dict(self.causes)
+        for trial in self.trials:
+            caused_by = tuple(index for index in trial.shown if index in culprits)
+            if trial.has_failed and caused_by:
+                causes.setdefault(trial.request, caused_by)
+        return replace(self, causes=causes)
+
+    def lost(self, plan: GroupPlan) -> "JudgedVerdicts":
+        """Return the group as it is if rollouts lose the comparisons that they made fail."""
+        by_judge = with_losses(self.by_judge, self.used.values(), self.causes)
+        lists = with_lost_lists(self.lists, self.causes) if plan.is_listwise else ()
+        used = used_verdicts(by_judge, plan)
+        return replace(self, by_judge=by_judge, used=used, lists=lists)
+
+
+def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
+    """Return a judged group with its verdicts."""
+    causes: Causes = {}
+    trials = trials_of(judged, plan) if plan.tests_failures else []
+    if any(outcome.reasks or isinstance(outcome.result, Failure) for _, outcome in judged.results):
+        causes = known_causes(judged, plan)
+        if plan.tests_failures:
+            judged = without_selected(judged, plan)
+    by_judge = verdicts_by_judge(judged, plan)
+    lists = lists_of(judged, plan) if plan.is_listwise else ()
+    return JudgedVerdicts(judged, causes, trials, by_judge, used_verdicts(by_judge, plan), lists)
 
 
 def known_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
@@ -55,17 +109,6 @@ def known_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:
     for asked in alone.values():
         if 2 * sum(is_failed for _, is_failed, _ in asked) < len(asked):
             causes |= {request: request.shown for request, _, is_certain in asked if is_certain}
-    return causes
-
-
-def tested_causes(trials: Sequence[Trial], rates: FailureRates) -> Causes:
-    """Attribute the failed comparisons of a group to the rollouts that the test convicts."""
-    culprits = find_culprits(trials, rates)
-    causes = {}
-    for trial in trials:
-        caused_by = tuple(index for index in trial.shown if index in culprits)
-        if trial.has_failed and caused_by:
-            causes[trial.request] = caused_by
     return causes
 
 
@@ -107,22 +150,18 @@ def with_losses(
         0: Verdict((high + low) / 2, (high + low) / 2, MIDDLE_RANKING),
         -1: Verdict(low, high, MIDDLE_RANKING + lead),
     }
-    of_all = defaultdict[tuple[int, int], set[int]](
-        set
-    )  # by judge and repeat: of requests that show a whole group
+    # A request that shows one response or a list is behind all pairs of its responses.
+    beside_pairs = defaultdict[tuple[int, int], set[int]](set)
     for (judge, repeat, shown), culprits in causes.items():
-        of_all[judge, repeat].update(culprits if len(shown) > 2 else ())
+        if len(shown) != 2:
+            beside_pairs[judge, repeat].update(culprits)
     filled = {pair: list(given) for pair, given in by_judge.items()}
     for (i, j, repeat), given in filled.items():
         for number, verdict in enumerate(given):
-            if verdict is None:
-                at_fault = {
-                    index
-                    for shown in ((i, j), (i,), (j,))
-                    for index in causes.get(RequestId(number, repeat, shown), ())
-                } | (of_all[number, repeat] & {i, j})
-                if at_fault:
-                    given[number] = verdicts[(j in at_fault) - (i in at_fault)]
+            own = causes.get(RequestId(number, repeat, (i, j)), ())
+            at_fault = beside_pairs[number, repeat].intersection((i, j)).union(own)
+            if verdict is None and at_fault:
+                given[number] = verdicts[(j in at_fault) - (i in at_fault)]
     return filled
 
 

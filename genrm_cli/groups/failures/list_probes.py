@@ -10,18 +10,17 @@ with pairs, the stages depend on the results of the group alone, and the test th
 from collections.abc import Iterator
 from math import floor
 
-from genrm_cli.groups.comparisons import Lineup
 from genrm_cli.groups.failures.failure_test import trials_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.pairing.lists import ListPlan, RolloutList
 
 # With fewer repeats, too few lists may be asked to convict any text.
 _LEAST_REPEATS = 2
 _SMALLEST_SPLIT = 4  # smaller lists are replaced by pairs, as a half of one response says nothing
 
 
-def iter_list_probes(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Lineup]]:
+def iter_list_probes(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[RolloutList]]:
     """Yield the further lists by stages; the results of each must be there for the next.
 
     Together they show at most `max_extra` times as many responses as two repeats do, or as the
@@ -30,9 +29,9 @@ def iter_list_probes(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Line
     repeats = max(plan.pairing.repeats, _LEAST_REPEATS)
     left = floor(plan.pairing.max_extra * repeats * len(judged.answered))
     repeat = repeats  # no plan has it or a later one, so that each request is new
-    replaced: set[Lineup] = set()
+    replaced: set[tuple[int, tuple[int, ...]]] = set()
     while plan.tests_failures:
-        stage: list[Lineup] = []
+        stage: list[RolloutList] = []
         for trial in trials_of(judged, plan):
             failed = trial.request.repeat, trial.shown
             if not trial.has_failed or failed in replaced:
@@ -46,7 +45,7 @@ def iter_list_probes(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Line
             for shown in _parts_of(trial.shown, 1 if is_joined else 2, plan.lists.seed):
                 if len(shown) <= left:
                     left -= len(shown)
-                    stage.append((repeat, shown))
+                    stage.append(RolloutList(shown, repeat))
                     repeat += 1
         if not stage:
             return

@@ -41,9 +41,8 @@ def find_function(place: str) -> Callable[..., Any]:
     """
     module_name, _, name = place.partition(":")
     if str(Path.cwd()) not in sys.path:
-        sys.path.append(
-            str(Path.cwd())
-        )  # last, so that a json.py in the folder does not shadow the standard module
+        # Last, so that a json.py in the folder does not shadow the standard module.
+        sys.path.append(str(Path.cwd()))
     try:
         function: object = getattr(importlib.import_module(module_name), name, None)
     except (Exception, SystemExit) as error:  # user code may raise anything
@@ -78,12 +77,15 @@ def call_function(place: str, name: str, rollouts: Rollouts, records: Lines, ids
     from 0, or None for no value; or dictionaries of such numbers, of which the component takes the
     one of its name."""
     try:
-        if _last.call != (place, id(rollouts)):
-            _last.call = None
+        if _last.place != place or _last.rollouts is not rollouts:
+            _last.place = ""
             group = [_as_dict(*each) for each in zip(rollouts, records, ids, strict=True)]
-            _last.returned = _listed(place, _returned_by(find_function(place), group), len(group))
+            returned = find_function(place)(group)
+            if inspect.iscoroutine(returned):
+                returned = asyncio.run(returned)  # in a worker thread, which has no event loop
+            _last.returned = _listed(place, returned, len(group))
             _last.rollouts = rollouts
-            _last.call = (place, id(rollouts))
+            _last.place = place
         return _checked(place, _named(place, name, _last.returned))
     except FunctionError:
         raise
@@ -94,7 +96,7 @@ def call_function(place: str, name: str, rollouts: Rollouts, records: Lines, ids
 class _LastCall(threading.local):
     """The last call in a thread; `rollouts` are kept so that nothing else has their identity."""
 
-    call: tuple[str, int] | None = None
+    place = ""
     rollouts: Sequence[Rollout] = ()
     returned: Sequence[object] = ()
 
@@ -102,27 +104,17 @@ class _LastCall(threading.local):
 _last = _LastCall()
 
 
-def _returned_by(function: Callable[..., Any], group: Sequence[Record]) -> object:
-    returned = function(group)
-    if inspect.isawaitable(returned):
-        with asyncio.Runner() as runner:  # in a worker thread, which has no event loop
-            returned = runner.run(_awaited(returned))
-    return returned
-
-
-async def _awaited(returned: Any) -> object:
-    return await returned
-
-
 def _as_dict(rollout: Rollout, record: JsonObject, id_: RolloutId) -> Record:
-    session: tuple[Turn, ...] = rollout.session or ()
+    def messages(turns: Sequence[Turn]) -> list[Record]:
+        return [{"role": turn.role, "content": turn.text} for turn in turns]
+
     return {
         "group": id_[0],
         "index": id_[1],
-        "prompt": [{"role": turn.role, "content": turn.text} for turn in rollout.prompt],
+        "prompt": messages(rollout.prompt),
         "response": rollout.answer,
         "reasoning": rollout.reasoning,
-        "session": [{"role": turn.role, "content": turn.text} for turn in session],
+        "session": messages(rollout.session or ()),
         "reference": rollout.reference,
         "record": dict(record),
     }
@@ -156,9 +148,8 @@ def _checked(place: str, values: Sequence[object]) -> Values:
     for index, value in enumerate(values):
         if value is None:
             continue
-        if isinstance(value, str | bytes) or not isinstance(
-            value, SupportsFloat
-        ):  # numpy scalars are numbers
+        # Numpy scalars are numbers, too.
+        if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):
             raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
         numbers[index] = number = float(value)
         if not 0 <= number <= MOST:  # nor is NaN

@@ -8,7 +8,7 @@ Source: the method of moments for a linear model with random rollouts and random
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -129,33 +129,29 @@ class Calibration:
         return self.ratio + Z_95 * self.ratio_error
 
 
-@dataclass(slots=True)
 class CalibrationStatistics:
     """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
 
     The last bits of the sums depend on the order of the groups.
 
     Attributes:
-        lists: sums over lists; None if the judge compares pairs.
+        lists: sums over lists; None if the judges compare pairs.
     """
 
-    groups: int = 0
-    lists: ListStatistics | None = None
-    # Number and sum of the variances of the rewards of each group.
-    _variances: Floats = field(default_factory=lambda: np.zeros(2))
-    _waiting: list[tuple[int, Floats]] = field(default_factory=list)
-    _waiting_verdicts: int = 0
-    _sums: Floats = field(default_factory=lambda: np.zeros((5, _COLUMNS, _COLUMNS)))
-    _labels: Floats = field(default_factory=lambda: np.zeros(SIZES))
-    # Products, summed over groups, of what each adds to seven sums: of the products of leads and
-    # ones of verdicts that share one rollout, signed; of the number of these; and of the products
-    # for each verdict alone.
-    _by_group: Floats = field(default_factory=lambda: np.zeros((7, 7)))
-
-    @classmethod
-    def of_no_group(cls, *, is_listwise: bool) -> "CalibrationStatistics":
-        """Return the sums before the first group, for judges of lists or of pairs."""
-        return cls(lists=ListStatistics() if is_listwise else None)
+    def __init__(self, *, is_listwise: bool = False) -> None:
+        """Begin before the first group."""
+        self.lists = ListStatistics() if is_listwise else None
+        self._groups = np.zeros(1)
+        # Number and sum of the variances of the rewards of each group.
+        self._variances = np.zeros(2)
+        self._waiting: list[tuple[int, Floats]] = []
+        self._waiting_verdicts = 0
+        self._sums = np.zeros((5, _COLUMNS, _COLUMNS))
+        self._labels = np.zeros(SIZES)
+        # Products, summed over groups, of what each adds to seven sums: of the products of leads
+        # and ones of verdicts that share one rollout, signed; of the number of these; and of the
+        # products for each verdict alone.
+        self._by_group = np.zeros((7, 7))
 
     def add_group(self, n: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()) -> None:
         """Add the verdicts of one group of n rollouts, and the lists that they come from."""
@@ -179,7 +175,7 @@ class CalibrationStatistics:
 
     def add_batch(self, batch: VerdictBatch) -> None:
         """Add the verdicts of many groups of one size."""
-        self.groups += int(batch.valid.any(axis=1).sum())
+        self._groups += batch.valid.any(axis=1).sum()
         self._labels += sizes_of(batch).sum(axis=0)
         features = _features(batch)
         columns = [batch.sum_by_order(column) for column in np.moveaxis(features, -1, 0)]
@@ -217,33 +213,31 @@ class CalibrationStatistics:
         self._take_waiting()
         return round(float(self._sums[_OWN, _ONE, _ONE]))
 
+    @property
+    def groups(self) -> int:
+        """Groups with a verdict so far, as many as older ones still count for."""
+        return round(float(self._groups[0]))
+
     def numbers(self) -> list[float]:
         """Return all sums; those of two parts of a run, added, are those of both."""
         self._take_waiting()
-        return [
-            float(self.groups),
-            *(number for sums in self._all_sums() for number in sums.ravel().tolist()),
-        ]
+        return [number for sums in self._all_sums() for number in sums.ravel().tolist()]
 
     @classmethod
     def of_numbers(cls, numbers: Sequence[float]) -> "CalibrationStatistics":
         """Return the statistics with these sums; `ValueError` for another number of them."""
-        made = cls()
-        count = 1 + sum(sums.size for sums in made._all_sums())
-        if len(numbers) > count:
-            made.lists = ListStatistics()
+        made = cls(is_listwise=len(numbers) > len(cls().numbers()))
         sizes = [sums.size for sums in made._all_sums()]
-        if len(numbers) != 1 + sum(sizes):
+        if len(numbers) != sum(sizes):
             raise ValueError(f"{len(numbers)} sums")
-        made.groups = round(numbers[0])
-        given = np.split(np.array(numbers[1:], dtype=np.float64), np.cumsum(sizes)[:-1])
+        given = np.split(np.array(numbers, dtype=np.float64), np.cumsum(sizes)[:-1])
         for sums, values in zip(made._all_sums(), given, strict=True):
             sums += values.reshape(sums.shape)
         return made
 
     def _all_sums(self) -> tuple[Floats, ...]:
         lists = () if self.lists is None else self.lists.all_sums()
-        return self._sums, self._labels, self._by_group, self._variances, *lists
+        return self._groups, self._sums, self._labels, self._by_group, self._variances, *lists
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -265,18 +259,19 @@ class CalibrationStatistics:
             labels=labels if is_labels else None,
             reward_variance=variance / rewarded if rewarded else None,
         )
+        has_noise = sharing >= MIN_SHARING_FOR_NOISE
         failed: dict[str, str] = {}
-        if self.lists is not None:  # pairs of one list share its noise
-            lists = self.lists
-            made = attempt(failed, ["noise"], lambda: _with_lists(known, lists.fit()))
-            return made or known.without_noise(failed["noise"])
-        if moments is None or sharing < MIN_SHARING_FOR_NOISE:
-            return known
-        made = attempt(failed, ["noise"], lambda: self._with_noise(known, moments))
+        made = attempt(
+            failed, ["noise"], lambda: self._with_noise(known, moments if has_noise else None)
+        )
         return made or known.without_noise(failed["noise"])
 
-    def _with_noise(self, known: Calibration, moments: Moments) -> Calibration:
+    def _with_noise(self, known: Calibration, moments: Moments | None) -> Calibration:
         """Return the calibration with what only standard errors and reliability depend on."""
+        if self.lists is not None:  # pairs of one list share its noise
+            return _with_lists(known, self.lists.fit())
+        if moments is None:
+            return known
         lead = self._split(_LEAD)
         return replace(
             known,
@@ -295,8 +290,9 @@ class CalibrationStatistics:
     def _split(self, features: Floats) -> LabelNoise:
         """Split the variance of a sum of features into rollouts, prompts and noise."""
         counts = self._sums[:, _ONE, _ONE]
-        some = self._sums[[_OWN, _SIGNED, _DISJOINT]]
-        own, signed, prompt = (features @ self._centred(sums) @ features for sums in some)
+        own, signed, _, _, prompt = (
+            features @ self._centred(sums) @ features for sums in self._sums
+        )
         prompt /= counts[_DISJOINT]
         signal = float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN])
         noise = max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * max(0.0, signal))
@@ -385,6 +381,4 @@ def _products_by_group(values: Floats) -> Floats:
     leads = values @ _LEAD
     ones = values[..., _ONE]
     rest = tuple(range(1, leads.ndim))
-    return np.stack(
-        [(a * b).sum(axis=rest) for a, b in ((leads, leads), (leads, ones), (ones, ones))]
-    )
+    return np.stack([product.sum(axis=rest) for product in (leads**2, leads * ones, ones**2)])

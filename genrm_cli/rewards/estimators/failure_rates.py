@@ -159,7 +159,7 @@ def evidence(first: FailureCounts, second: FailureCounts, rates: FailureRates) -
     return rounded(float(np.logaddexp.reduce(ratios[:, 0] + _LOG_WEIGHTS)))
 
 
-def log_ratios(counts: npt.NDArray[np.float64], rates: FailureRates) -> npt.NDArray[np.float64]:
+def log_ratios(counts: _Floats, rates: FailureRates) -> _Floats:
     """Return the log likelihood ratios of each way in which a text may cause failures.
 
     Args:
@@ -183,9 +183,7 @@ def log_ratios(counts: npt.NDArray[np.float64], rates: FailureRates) -> npt.NDAr
     return np.array(ratios)
 
 
-def _log_ratio(
-    failed: npt.NDArray[np.float64], total: npt.NDArray[np.float64], rate: float, share: float
-) -> npt.NDArray[np.float64]:
+def _log_ratio(failed: _Floats, total: _Floats, rate: float, share: float) -> _Floats:
     """Return the log likelihood ratios if a text makes this share of requests fail besides."""
     each = math.log((1 - (1 - rate) * (1 - share)) / rate)
     return failed * each + (total - failed) * math.log(1 - share)
@@ -253,11 +251,6 @@ def _rates_of(counts: _Floats) -> FailureRates:
 def _log_likelihood(counts: _Floats, rates: FailureRates) -> float:
     """Return the logarithm of the likelihood of the failures if all were chance."""
     requests, silent, broken, repeats, silent_repeats = counts.tolist()
-    return math.fsum(
-        failed * math.log(rate) + (total - failed) * math.log(1 - rate)
-        for failed, total, rate in (
-            (silent, requests, rates.silent),
-            (broken, requests, rates.broken),
-            (silent_repeats, repeats, rates.repeat),
-        )
-    )
+    failed = np.array([silent, broken, silent_repeats])
+    answered = np.array([requests, requests, repeats]) - failed
+    return float(failed @ np.log(rates) + answered @ np.log1p(-np.array(rates)))
