@@ -169,7 +169,7 @@ PURE_LIBRARIES = ("markupsafe", "msgspec", "numpy", "phonenumbers", "re2", "stdn
 HOMES = {
     "typer": ("cli",),
     "rich": ("cli",),
-    "jinja2": ("report.write_report", "report.watch_page"),
+    "jinja2": ("report.render_page",),
     "markupsafe": ("report",),
     "httpx": ("judging.http.over_httpx", "adapters.reward_client"),
     "pyreqwest": ("judging.http.over_pyreqwest",),

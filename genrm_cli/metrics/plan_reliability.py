@@ -35,7 +35,7 @@ _LEAST_LOG = math.log(1e-9)
 _MOST_LOG = math.log(1e9)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RingsNeeded:
     """Rings, or repeats of lists, at which the mean reliability of a run reaches `RELIABLE_FROM`.
 
@@ -79,11 +79,11 @@ def rings_needed(
     low, high = interval
     modes = _modes(plan, n)
     rings = replace(plan, strategy="ring", both_orders=False, repeats=1)
-    return RingsNeeded(
-        expected=_rings_for(rings, n, _strength_of(modes, reliability)),
-        at_best=_rings_for(rings, n, _strength_of(modes, high)),
-        at_worst=_rings_for(rings, n, _strength_of(modes, low)),
-    )
+
+    def needed(share: float) -> float | None:
+        return _rings_for(rings, n, _strength_of(modes, share))
+
+    return RingsNeeded(needed(reliability), needed(high), needed(low))
 
 
 def repeats_needed(repeats: int, reliability: float, interval: tuple[float, float]) -> RingsNeeded:
@@ -100,12 +100,7 @@ def repeats_needed(repeats: int, reliability: float, interval: tuple[float, floa
         return count if count <= MOST_REPEATS else None
 
     low, high = interval
-    return RingsNeeded(
-        expected=needed(reliability),
-        at_best=needed(high),
-        at_worst=needed(low),
-        setting="repeats",
-    )
+    return RingsNeeded(needed(reliability), needed(high), needed(low), "repeats")
 
 
 def unmeasured_text(
@@ -125,21 +120,15 @@ def unmeasured_text(
     if strategy == LISTS:
         setting = written("repeats")
         if repeats < 2:
-            return (
-                f"it takes lists in two orders or more to measure judge noise; set {setting} to 2"
-            )
-        return (
-            f"too few lists to measure judge noise; score more groups together, or raise {setting}"
-        )
-    ring_k = written("ring_k")
+            return f"one order of a list shows no judge noise; set {setting} to 2"
+        return f"too few lists show judge noise; score more groups together, or raise {setting}"
     if max(group_sizes, default=0) < _SHOWS_NOISE:
         return (
             f"groups of fewer than {_SHOWS_NOISE} rollouts cannot show judge noise; score larger "
             "groups, or measure the judge with genrm eval"
         )
-    return (
-        f"too few comparisons to measure judge noise; score more groups together, or raise {ring_k}"
-    )
+    setting = written("ring_k")
+    return f"too few comparisons show judge noise; score more groups together, or raise {setting}"
 
 
 def remedy_text(
@@ -173,16 +162,11 @@ def remedy_text(
         return (
             f"{setting} {needed.at_worst:g} would reach {RELIABLE_FROM:.2f} at its lower end, too"
         )
-    if needed.at_best is None:
-        return (
-            f"no number of calls will help, since {everything} would stay below "
-            f"{RELIABLE_FROM:.2f}; try another judge or profile"
-        )
     if needed.expected is None:
-        return (
-            f"{everything} would not be expected to reach {RELIABLE_FROM:.2f}; "
-            "try another judge or profile"
-        )
+        problem = f"{everything} would not be expected to reach"
+        if needed.at_best is None:
+            problem = f"no number of calls will help, since {everything} would stay below"
+        return f"{problem} {RELIABLE_FROM:.2f}; try another judge or profile"
     most = "more than all" if needed.at_worst is None else f"{needed.at_worst:g}"
     ends = f"{needed.at_best:g} to {most}"
     return f"{setting} {needed.expected:g} ({ends}) would reach {RELIABLE_FROM:.2f}"

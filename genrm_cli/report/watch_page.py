@@ -1,18 +1,16 @@
 """The figures of judges over time as one HTML page without scripts."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from genrm_cli.report.charts import Point, draw_series
+from genrm_cli.report.render_page import render_page
 from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.store import Store
 
-_FOLDER = Path(__file__).parent / "page"
 # States in the colours of the answers of a report.
 _CLASSES = {"fine": "fine", "look": "care", "blind": "care", "stop": "no"}
 
@@ -47,18 +45,14 @@ def write_page(
     Raises:
         GenrmError: it exists and `overwrite` is off, or it cannot be written.
     """
-    template, style = (
-        (_FOLDER / name).read_text(encoding="utf-8") for name in ("watch.html.jinja", "report.css")
+    page = render_page(
+        "watch.html.jinja",
+        state=state,
+        judges=judges,
+        dumps=dumps,
+        draw=_draw,
+        classes=_CLASSES,
     )
-    values = {
-        "state": state,
-        "judges": judges,
-        "dumps": dumps,
-        "draw": _draw,
-        "classes": _CLASSES,
-    }
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    page = environment.from_string(template).render(values, style=Markup(style))  # noqa: S704
     with Outputs(store, overwrite=overwrite) as outputs:
         outputs.open(uri).write(page.encode())
         outputs.commit()

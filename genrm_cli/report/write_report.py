@@ -1,23 +1,17 @@
 """Write a report: read all runs, and render them as one page.
 
-The page holds figures and charts as HTML, data as inert blocks, and a policy that runs our own
-script only."""
+The page holds figures and charts as HTML, and the groups as inert blocks of data."""
 
-import hashlib
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from importlib.resources import files
-
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
 
 from genrm_cli.errors import UsageError
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.json_types import Record
 from genrm_cli.report.blocks import Blocks, packed
 from genrm_cli.report.charts import Point, draw_histogram, draw_series, number_text
 from genrm_cli.report.content import RunPage, page_index, page_values, read_run
+from genrm_cli.report.render_page import render_page
 from genrm_cli.report.report_figures import FORMAT, reason_text
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
@@ -28,7 +22,6 @@ from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
 SUFFIX = ".report.html"
-_FOLDER = files("genrm_cli") / "report" / "page"
 _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
@@ -98,11 +91,20 @@ def write_report(
             runs.append(read_run(number, start, each, settings, blocks))
         blocks.finish()
         values = page_values(runs, settings.judge.redact_pattern)
-        values["ranking"] = None
         if policies is not None:
-            values["ranking"] = policies.ranking
-            values["curve"] = draw_series(policies.curve, "Elo")
-        before, after = _render(values).split(_MARK)
+            values |= {
+                "ranking": policies.ranking,
+                "curve": draw_series(policies.curve, "Elo"),
+            }
+        page = render_page(
+            "report.html.jinja",
+            "report.js",
+            draw=draw_histogram,
+            short=number_text,
+            reason_text=reason_text,
+            **values,
+        )
+        before, after = page.split(_MARK)
         sink.write(before.encode())
         sink.write(_inert("index", packed(render_record(page_index(runs)))))
         for number, block in enumerate(blocks):
@@ -111,30 +113,6 @@ def write_report(
         outputs.commit()
         figures = {"format": FORMAT, "output": target, "runs": [run.as_dict() for run in runs]}
         return WrittenReport(figures, target, blocks.size_bytes, runs)
-
-
-def _render(values: JsonObject) -> str:
-    template, style, script = (
-        (_FOLDER / name).read_text(encoding="utf-8")
-        for name in ("report.html.jinja", "report.css", "report.js")
-    )
-    hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
-    policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
-    loader = FunctionLoader(lambda name: (_FOLDER / name).read_text(encoding="utf-8"))
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, loader=loader
-    )
-    functions = {
-        "draw": draw_histogram,
-        "short": number_text,
-        "reason_text": reason_text,
-    }
-    texts = {"policy": policy, "style": Markup(style), "script": Markup(script)}  # noqa: S704
-    return environment.from_string(template).render(**values, **texts, **functions)
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _inert(name: str, data: bytes) -> bytes:

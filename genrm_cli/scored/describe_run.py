@@ -76,7 +76,7 @@ def run_totals(
     figures: dict[str, Any] = {"rings_needed": None}
     for name in _COUNTED:
         if name not in failed:
-            figures[name] = attempt(failed, [name], partial(_figure, metrics, name))
+            figures[name] = attempt(failed, [name], partial(_written, metrics, name))
         if name in failed:
             figures[name] = _NULLS.get(name)
     names = ("reliability_interval", "rings_needed")
@@ -98,7 +98,7 @@ def run_totals(
     )
 
 
-def _figure(metrics: RunMetrics, name: str) -> object:
+def _written(metrics: RunMetrics, name: str) -> object:
     """Return a count or statistic as it is written; the metrics may go on counting."""
     return _summary_of(getattr(metrics, name))
 
