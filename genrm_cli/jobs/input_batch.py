@@ -1,8 +1,8 @@
 """Score many inputs in one run: each once, several at a time, all with the same judges.
 
-Listing is lazy: inputs that are due go into a queue as long as the number of lanes, so that a
-folder of a million files needs no more memory than one of ten. A lane takes the lease on an
-output, decides again, since another run may have written it since it was listed, and scores. What
+Listing is lazy: it waits while as many inputs are scored as there are lanes, so that a folder of a
+million files needs no more memory than one of ten. A lane takes the lease on an output, decides
+again, since another run may have written it since it was listed, and scores. What
 concerns one input ends that input; an unusable judge ends the run, because all inputs share it.
 """
 
@@ -40,7 +40,6 @@ from genrm_cli.jobs.due.inputs import Task, is_one_input
 from genrm_cli.jobs.due.leasing import LeaseHeldError, leased
 from genrm_cli.jobs.due.refusals import refuse_unscored
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
-from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.score_file import ask_task, score_task
 from genrm_cli.jobs.shards import check_shards
@@ -180,32 +179,19 @@ async def score_inputs(
         else nullcontext(judges)
     )
     # Replies and requests in files belong to all inputs, which take turns.
-    offline = run.settings.offline
-    lanes = 1 if offline.is_used else run.settings.limits.parallel_files
-    queue: asyncio.Queue[Decision | None] = asyncio.Queue(maxsize=lanes)
+    lanes = 1 if run.settings.offline.is_used else run.settings.limits.parallel_files
     # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal
     # in a third.
     threads = ThreadPoolExecutor(4 + 3 * lanes)
-    batch = _BatchRun(replace(run, threads=threads), report, queue)
     try:
-        async with (
-            cancelled_by_signals(),
-            opened as judges,
-            open_exchange(run) as exchange,
-            asyncio.TaskGroup() as group,
-        ):
-            batch.exchange = exchange
-            for _ in range(lanes):
-                group.create_task(batch.work_through(judges))
-            await batch.fill(inputs)
-            # Each lane ends with the first None.
-            for _ in range(lanes):
-                await queue.put(None)
+        async with cancelled_by_signals(), opened as judges, open_exchange(run) as exchange:
+            of_batch = replace(run, threads=threads, exchange=exchange)
+            await _BatchRun(of_batch, report, judges).score_all(inputs, lanes)
     except BaseExceptionGroup as group:
         error = first_error_of(group)
         if not isinstance(error, GenrmError):
             raise error from None
-        batch.end(error)
+        report.end(error)
     finally:
         threads.shutdown(wait=False)
     return report
@@ -213,77 +199,73 @@ async def score_inputs(
 
 @dataclass(slots=True)
 class _BatchRun:
-    """One run over many inputs; those that are due are queued, then None for each lane."""
+    """One run over many inputs."""
 
     run: RunContext
     report: BatchReport
-    queue: "asyncio.Queue[Decision | None]"
-    exchange: FileExchange | None = None
+    judges: OpenJudges
     has_begun: bool = False
 
-    async def fill(self, inputs: Sequence[str]) -> None:
-        """Queue the inputs that are due, and report the others."""
+    async def score_all(self, inputs: Sequence[str], lanes: int) -> None:
+        """Score the inputs that are due, some at a time, and report the others."""
+        free = asyncio.Semaphore(lanes)
         decisions = iter_decisions(inputs, self.run)
-        while chunk := await self.run.in_thread(lambda: list(islice(decisions, LISTED_AT_ONCE))):
-            for decision in chunk:
-                if decision.status is Status.SCORE:
-                    await self.queue.put(decision)
-                else:
-                    self._enter(decision)
-        self.report.is_listed = True
+        async with asyncio.TaskGroup() as group:
+            while chunk := await self.run.in_thread(
+                lambda: list(islice(decisions, LISTED_AT_ONCE))
+            ):
+                for decision in chunk:
+                    if decision.status is not Status.SCORE:
+                        self._enter(decision)
+                        continue
+                    await free.acquire()
+                    task = group.create_task(self._score_reported(decision))
+                    task.add_done_callback(lambda _: free.release())
+            self.report.is_listed = True
 
-    async def work_through(self, judges: OpenJudges) -> None:
-        """Score queued inputs, one after another."""
-        while (decision := await self.queue.get()) is not None:
-            started_s = time.monotonic()
-            try:
-                result = await self._score(decision, judges)
-            except JudgeError:  # the other inputs use the same judge
-                self._enter(decision.skipped("the judge failed"))
-                raise
-            except asyncio.CancelledError:
-                self._enter(decision.skipped("the run ended"))
-                raise
-            except (ChangedInputError, LeaseHeldError, LeaseLostError) as error:
-                result = decision.put_off(error)
-            except GenrmError as error:
-                result = decision.failed(error)
-            self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
+    async def _score_reported(self, decision: Decision) -> None:
+        """Score an input and report its result; raise what ends the run."""
+        started_s = time.monotonic()
+        try:
+            result = await self._score(decision)
+        except JudgeError:  # the other inputs use the same judge
+            self._enter(decision.skipped("the judge failed"))
+            raise
+        except asyncio.CancelledError:
+            self._enter(decision.skipped("the run ended"))
+            raise
+        except (ChangedInputError, LeaseHeldError, LeaseLostError) as error:
+            result = decision.put_off(error)
+        except GenrmError as error:
+            result = decision.failed(error)
+        self._enter(replace(result, wall_time_s=time.monotonic() - started_s))
 
-    def end(self, error: GenrmError) -> None:
-        """Report the error that ended the run, and leave queued inputs to the next run."""
-        self.report.end(error)
-        while not self.queue.empty():
-            if (decision := self.queue.get_nowait()) is not None:
-                self._enter(decision.skipped("the run ended early"))
-
-    async def _score(self, decision: Decision, judges: OpenJudges) -> Decision:
+    async def _score(self, decision: Decision) -> Decision:
         """Score an input, under a lease on its output; a shard only asks the judge."""
-        if judges.stopped_by is not None and self.has_begun:
-            stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(judges.stopped_by))
+        stopped_by = self.judges.stopped_by
+        if stopped_by is not None and self.has_begun:
+            stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(stopped_by))
             return decision.skipped(stopped.message, stopped)
         self.has_begun = True
         # Before anything is paid for.
         await self.run.in_thread(lambda: self._check_writable(decision.task))
         if self.run.shard is not None:  # leases on the outputs are for the run that writes them
-            return await self._ask(decision, judges)
+            return await self._ask(decision)
         places = decision.task.places
         # Nobody else writes to a stream. The decision is repeated under the lease, because another
         # run may have written the outputs since the input was listed.
         outputs = [] if places.metrics is None else [places.scored]
         async with leased(outputs, self.run) as leases:
-            return await self._score_leased(decision, judges, next(iter(leases), None))
+            return await self._score_leased(decision, next(iter(leases), None))
 
-    async def _score_leased(
-        self, decision: Decision, judges: OpenJudges, lease: Lease | None
-    ) -> Decision:
+    async def _score_leased(self, decision: Decision, lease: Lease | None) -> Decision:
         """Score an input if it is still due; without a lease if it needs none."""
         decision = await self.run.in_thread(lambda: decide_again(decision, self.run))
         if decision.status is not Status.SCORE:
             return decision
-        with self._input_run(judges) as run:
+        with self._input_run() as run:
             record = await score_task(
-                decision.task, run, judges, lease, overwrite=decision.replaces
+                decision.task, run, self.judges, lease, overwrite=decision.replaces
             )
         counts = run.metrics
         if record is None:
@@ -305,19 +287,19 @@ class _BatchRun:
         return scored.checked(lambda: refuse_unscored(counts, record, run.settings))
 
     @contextmanager
-    def _input_run(self, judges: OpenJudges) -> Iterator[RunContext]:
+    def _input_run(self) -> Iterator[RunContext]:
         counts = self.run.progress.begin()
         try:
-            yield replace(self.run, metrics=counts, stop=threading.Event(), exchange=self.exchange)
+            yield replace(self.run, metrics=counts, stop=threading.Event())
         finally:
             self.run.progress.end(counts)
-            self.report.judges = judges.specs
+            self.report.judges = self.judges.specs
 
-    async def _ask(self, decision: Decision, judges: OpenJudges) -> Decision:
+    async def _ask(self, decision: Decision) -> Decision:
         task = decision.task
         check_shard_journal(task.places.scored, self.run.settings)
-        with self._input_run(judges) as run:
-            await ask_task(task, run, judges)
+        with self._input_run() as run:
+            await ask_task(task, run, self.judges)
         metrics = run.metrics
         error = None
         reason = Message.of(

@@ -13,99 +13,60 @@ from genrm_process import PACKAGE_ROOT, make_rollouts, read_lines
 
 from genrm_cli.judging.journal import Journal
 
-PLAIN = ("--model", "m", "--profile", "nemotron-plain")
+PLAIN = "--model m --profile nemotron-plain"
+SCORE = f"score in.jsonl {PLAIN}"
+FAILING = f"{SCORE} --max-extra 0 --max-unscored 1"
 PANEL = (
     '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = '
     '"two"\nprofile = "json"\nweight = 2\n'
 )
+CARE = '[components.care]\nkind = "rubric"\nset = "helpfulness"\nmodel = "two"\n'
+# Options, settings, and the rounds of requests that they take.
 CASES = {
     "one round": (PLAIN, "", 1),
-    "both orders and repeats": (
-        (
-            *PLAIN,
-            "--both-orders",
-            "--repeats",
-            "2",
-            "--keep-replies",
-        ),
-        "",
-        1,
-    ),
-    "two turns": (("--model", "m", "--profile", "brrm"), "", 2),
-    "a goal": ((*PLAIN, "--goal", "pair", "--ring-k", "2"), "", 3),
-    "a panel": (("--quorum", "1"), PANEL, 1),
-    "graders": (
-        (
-            *PLAIN,
-            "--component",
-            "rubric:helpfulness",
-            "--component",
-            "genrm",
-        ),
-        "",
-        1,
-    ),
-    "a grader of its own": (
-        (*PLAIN, "--component", "genrm"),
-        '[components.care]\nkind = "rubric"\nset = "helpfulness"\nmodel = "two"\n',
-        1,
-    ),
-    "rubrics of rows": (
-        (
-            *PLAIN,
-            "--rubric-field",
-            "rubrics",
-            "--component",
-            "rubric:row",
-        ),
-        "",
-        1,
-    ),
-    "lists": (("--model", "m", "--profile", "rewardanything"), "", 1),
+    "both orders and repeats": (f"{PLAIN} --both-orders --repeats 2 --keep-replies", "", 1),
+    "two turns": ("--model m --profile brrm", "", 2),
+    "a goal": (f"{PLAIN} --goal pair --ring-k 2", "", 3),
+    "a panel": ("--quorum 1", PANEL, 1),
+    "graders": (f"{PLAIN} --component rubric:helpfulness --component genrm", "", 1),
+    "a grader of its own": (f"{PLAIN} --component genrm", CARE, 1),
+    "rubrics of rows": (f"{PLAIN} --rubric-field rubrics --component rubric:row", "", 1),
+    "lists": ("--model m --profile rewardanything", "", 1),
     "clusters": (PLAIN, '[diversity]\nmethod = "llm"\n', 1),
-    "a set": (
-        (
-            *PLAIN,
-            "more.jsonl",
-            "--together",
-            "--goal",
-            "best",
-        ),
-        "",
-        3,
-    ),
+    "a set": (f"{PLAIN} more.jsonl --together --goal best", "", 3),
 }
 
 
-def write_replies(
-    genrm,
-    judge,
-    requests,
-    line=vllm_line,
-):
+@pytest.fixture
+def run(call):
+    """Run a command line."""
+    return lambda line, *words: call(*line.split(), *words)
+
+
+def write_replies(genrm, judge, name="requests.jsonl", line=vllm_line):
     """Answer a file of requests, in another order; return the option that names the file of
     replies.
     """
+    requests = genrm.folder / name
     lines = answer_file(requests, judge.base_url, line)
     random.Random(1).shuffle(lines)
-    name = requests.name.replace("requests", "replies")
+    name = name.replace("requests", "replies")
     genrm.write(name, lines)
     return ["--replies-from", name]
 
 
-def rounds_of(call, genrm, judge, *given):
+def rounds_of(run, genrm, judge, given):
     """Write requests and answer them until the outputs are there; return the number of rounds and
     the last run.
     """
     replies: list[str] = []
     for number in range(1, 12):
-        finished = call(*given, *replies, "--requests-to", f"requests-{number}.jsonl")
-        assert finished.code == 0, finished.err
+        finished = run(f"{given} --requests-to requests-{number}.jsonl", *replies).ended(0)
         files = sorted(genrm.folder.glob(f"requests-{number}*.jsonl"))
         if not files:
             return number - 1, finished
         line = openai_line if number % 2 else vllm_line
-        replies = [word for file in files for word in write_replies(genrm, judge, file, line)]
+        replies = [each for file in files for each in write_replies(genrm, judge, file.name, line)]
     raise AssertionError("no end of rounds")
 
 
@@ -131,28 +92,18 @@ def outputs_of(genrm):
 
 def remove_outputs(genrm):
     """Remove outputs and journals."""
-    for pattern in (
-        "*.scored*",
-        "*.comparisons.*",
-        "*.metrics.*",
-        "*.journal.sqlite*",
-    ):
-        for path in genrm.folder.glob(pattern):
+    for kind in ("scored", "comparisons", "metrics", "journal"):
+        for path in genrm.folder.glob(f"*.{kind}.*"):
             path.unlink()
 
 
-_FAST = (
-    "two turns",
-    "a goal",
-    "a panel",
-    "a grader of its own",
-)
+_FAST = ("two turns", "a goal", "a panel", "a grader of its own")
 
 
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[pytest.mark.slow] * (c not in _FAST)) for c in CASES]
 )
-def test_files_give_the_outputs_of_calls(call, genrm, judge_server, case):
+def test_files_give_the_outputs_of_calls(run, genrm, judge_server, case):
     """Scored lines, comparisons and the journal's replies are those of a live run, which took no
     more requests.
     """
@@ -168,26 +119,19 @@ def test_files_give_the_outputs_of_calls(call, genrm, judge_server, case):
         "more.jsonl", [line | {"completion": f"{line['completion']} more"} for line in rollouts]
     )
     (genrm.folder / "genrm.toml").write_text(settings)
-    given = (
-        "score",
-        "in.jsonl",
-        *options,
-        "-q",
-        *(("--config", "genrm.toml") if settings else ()),
-    )
-    taken, _ = rounds_of(call, genrm, judge_server, *given)
+    given = f"score in.jsonl {options} -q --config genrm.toml"
+    taken, _ = rounds_of(run, genrm, judge_server, given)
     answered = judge_server.stats()["requests"]
     offline = outputs_of(genrm)
     assert b'"status":"scored"' in offline[0]
-    live = call(*given, "--base-url", judge_server.base_url, "--no-probe")
-    assert live.code == 0, live.err
-    assert taken == rounds, live.err
+    run(f"{given} --base-url {judge_server.base_url} --no-probe").ended(0)
+    assert taken == rounds
     assert outputs_of(genrm) == offline
     assert judge_server.stats()["requests"] == 2 * answered
 
 
 @pytest.mark.parametrize("line", [vllm_line, openai_line])
-def test_failures_in_files_are_those_of_calls(call, genrm, judge_server, line):
+def test_failures_in_files_are_those_of_calls(run, genrm, judge_server, line):
     """Unreadable replies, refusals and server errors have the kinds and the words of a call;
     outputs are equal.
     """
@@ -199,37 +143,18 @@ def test_failures_in_files_are_those_of_calls(call, genrm, judge_server, line):
     ]
     judge_server.behave(verdict="hash", fault=faults, fault_share=0.1)
     genrm.write("in.jsonl", make_rollouts(groups=12, size=4))
-    given = (
-        "score",
-        "in.jsonl",
-        *PLAIN,
-        "--max-extra",
-        "0",
-        "-q",
-        "--max-unscored",
-        "1",
-    )
-    assert call(*given, "--requests-to", "requests.jsonl").code == 0
-    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl", line)
-    assert call(*given, *replies).code == 0
+    run(f"{FAILING} -q --requests-to requests.jsonl").ended(0)
+    run(FAILING, *write_replies(genrm, judge_server, line=line)).ended(0)
     kinds = genrm.metrics()["failures_by_kind"]
     offline = outputs_of(genrm)
     assert set(kinds) == {"no_verdict", "truncated", "refused", "http"}
     judge_server.behave(verdict="hash", fault=faults, fault_share=0.1)
-    live = (
-        "--base-url",
-        judge_server.base_url,
-        "--no-probe",
-        "--reask",
-        "0",
-        "--retries",
-        "0",
-    )
-    assert call(*given, *live).code == 0
+    live = f"--base-url {judge_server.base_url} --no-probe --reask 0 --retries 0"
+    run(f"{FAILING} {live}").ended(0)
     assert outputs_of(genrm) == offline
 
 
-def test_unreadable_replies_are_asked_again(call, genrm, judge_server):
+def test_unreadable_replies_are_asked_again(run, genrm, judge_server):
     """The next file has the requests without a verdict and no other; its replies complete the
     outputs.
     """
@@ -237,84 +162,65 @@ def test_unreadable_replies_are_asked_again(call, genrm, judge_server):
         verdict="hash", fault={"content": "no verdict"}, fault_share=0.3, fault_times=1
     )
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
-    given = ("score", "in.jsonl", *PLAIN, "--max-extra", "0", "--max-unscored", "1", "-q")
-    assert call(*given, "--requests-to", "requests.jsonl").code == 0
-    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    run(f"{FAILING} --requests-to requests.jsonl").ended(0)
+    replies = write_replies(genrm, judge_server)
     unread = [
         line["custom_id"]
         for line in read_lines(genrm.folder / "replies.jsonl")
         if line["response"]["body"]["choices"][0]["message"]["content"] == "no verdict"
     ]
-    finished = call(*given[:-1], *replies, "--requests-to", "requests-2.jsonl").ended(0)
+    finished = run(f"{FAILING} --requests-to requests-2.jsonl", *replies).ended(0)
     assert f"again         {len(unread)} no_verdict (for example: " in finished.err
     assert sorted(
         line["custom_id"] for line in read_lines(genrm.folder / "requests-2.jsonl")
     ) == sorted(unread)
     assert not (genrm.folder / "in.scored.jsonl").exists()
-    more = write_replies(genrm, judge_server, genrm.folder / "requests-2.jsonl")
-    assert call(*given, *replies, *more).code == 0
+    more = write_replies(genrm, judge_server, "requests-2.jsonl")
+    run(FAILING, *replies, *more).ended(0)
     # A verdict after a reply without one does not count: it could be asked for until it comes.
     assert genrm.metrics()["failures"] == 0
     assert genrm.metrics()["verdicts_set_aside"] == len(unread)
 
 
-def test_refused_requests_are_not_asked_again(call, genrm, judge_server):
+def test_refused_requests_are_not_asked_again(run, genrm, judge_server):
     """A server that answers 400 would do so again: the rest of the groups is scored, and no file is
     left to answer.
     """
     judge_server.behave(verdict="hash", fault={"status": 400}, fault_share=0.1)
     genrm.write("in.jsonl", make_rollouts(groups=12, size=4))
-    given = (
-        "score",
-        "in.jsonl",
-        *PLAIN,
-        "--max-extra",
-        "0",
-        "-q",
-        "--max-unscored",
-        "1",
-    )
-    taken, _ = rounds_of(call, genrm, judge_server, *given)
+    taken, _ = rounds_of(run, genrm, judge_server, FAILING)
     assert taken == 1
     assert genrm.metrics()["failures_by_kind"].keys() == {"refused"}
 
 
-def test_refused_fields_are_changed_in_later_requests(call, genrm, judge_server):
+def test_refused_fields_are_changed_in_later_requests(run, genrm, judge_server):
     """Each round of a reasoning model's refusals changes a field of all requests, as in a live
     run.
     """
     judge_server.behave(verdict="hash", is_reasoning_model=True)
     genrm.write("in.jsonl", make_rollouts())
-    given = ("score", "in.jsonl", *PLAIN)
-    taken, last = rounds_of(call, genrm, judge_server, *given)
+    taken, last = rounds_of(run, genrm, judge_server, SCORE)
     refused = sorted({refusal.group() for refusal in re.finditer(r"m does not take \w+", last.err)})
     assert taken == 4
     assert refused == [f"m does not take {name}" for name in ("max_tokens", "temperature", "top_p")]
     fields = [line["body"].keys() for line in read_lines(genrm.folder / "requests-4.jsonl")]
     assert [set(each) for each in fields] == [{"model", "max_completion_tokens", "messages"}] * 8
     offline = outputs_of(genrm)
-    call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe").ended(0)
+    run(f"{SCORE} --base-url {judge_server.base_url} --no-probe").ended(0)
     assert outputs_of(genrm) == offline
 
 
-def test_refusals_of_answered_requests_change_nothing(call, genrm, judge_server):
+def test_refusals_of_answered_requests_change_nothing(run, genrm, judge_server):
     """A file of refusals ends no run whose verdicts in two turns are in the journal."""
     genrm.write("in.jsonl", make_rollouts())
-    given = (
-        "score",
-        "in.jsonl",
-        "--model",
-        "m",
-        "--profile",
-        "brrm",
-    )
-    assert call(*given, "--requests-to", "requests.jsonl", "-q").code == 0
+    given = "score in.jsonl --model m --profile brrm"
+    run(f"{given} --requests-to requests.jsonl").ended(0)
     judge_server.behave(is_reasoning_model=True)
-    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    replies = write_replies(genrm, judge_server)
     judge_server.behave(is_reasoning_model=False)
-    call(*given, "-q", "--base-url", judge_server.base_url, "--no-probe").ended(0)
+    run(f"{given} --base-url {judge_server.base_url} --no-probe").ended(0)
     before = read_lines(genrm.folder / "in.scored.jsonl")
-    call(*given, *replies, "--force").ended(0)
+    run(f"{given} --force", *replies).ended(0)
     assert read_lines(genrm.folder / "in.scored.jsonl") == before
 
 
@@ -352,24 +258,11 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(genrm, judge_server, soak_
 
     def run(round_, kill_at=0):
         """Run a round; return its exit code and its calls."""
-        replies = ("--replies-from", f"replies-{round_ - 1}*.jsonl") if round_ > 1 else ()
-        given = (
-            "score",
-            "in.jsonl",
-            *PLAIN,
-            "--goal",
-            "pair",
-            "--force",
-            "--requests-per-file",
-            "4",
-            *replies,
-        )
-        path = f"{hook}:{PACKAGE_ROOT}"
+        replies = f"--replies-from replies-{round_ - 1}*.jsonl" if round_ > 1 else ""
+        given = f"{SCORE} --goal pair --force --requests-per-file 4 {replies}"
         process = genrm.start(
-            *given,
-            "--requests-to",
-            f"requests-{round_}.jsonl",
-            PYTHONPATH=path,
+            *f"{given} --requests-to requests-{round_}.jsonl".split(),
+            PYTHONPATH=f"{hook}:{PACKAGE_ROOT}",
             KILL_AT=str(kill_at),
         )
         _, err = process.communicate(timeout=60)
@@ -397,7 +290,7 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(genrm, judge_server, soak_
                 return outputs_of(genrm), sorted(ids), killed
             for path in files:
                 ids += [line["custom_id"] for line in read_lines(path)]
-                write_replies(genrm, judge_server, path)
+                write_replies(genrm, judge_server, path.name)
                 path.unlink()
 
     calls: list[int] = []
@@ -444,111 +337,78 @@ REFUSED: dict[str, tuple[Callable[[list[Json]], bytes], str, int]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_lines_that_are_no_reply_are_refused(call, genrm, judge_server, case):
+def test_lines_that_are_no_reply_are_refused(run, genrm, judge_server, case):
     """Each is named with its line and the reason; the other replies count, and nothing else
     does.
     """
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
-    write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
+    run(f"{SCORE} --requests-to requests.jsonl").ended(0)
+    write_replies(genrm, judge_server)
     spoil, reason, missing = REFUSED[case]
     path = genrm.folder / "replies.jsonl"
     path.write_bytes(spoil(read_lines(path)))
-    finished = call("score", "in.jsonl", *PLAIN, "--replies-from", "replies.jsonl")
-    assert finished.code == (6 if missing else 0)
+    finished = run(f"{SCORE} --replies-from replies.jsonl").ended(6 if missing else 0)
     assert "reply refused (replies.jsonl:" in finished.err
     assert reason in finished.err
     assert genrm.metrics()["verdicts"] == 8 - missing
     assert genrm.metrics()["failures_by_kind"] == ({"not_asked": missing} if missing else {})
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "requests.jsonl",
-        "in.jsonl",
-        "other.jsonl",
-        "missing.jsonl",
-    ],
-)
-def test_a_file_without_a_reply_of_this_run_is_refused(call, genrm, judge_server, other):
+@pytest.mark.parametrize("other", ["requests", "in", "replies-other", "missing"])
+def test_a_file_without_a_reply_of_this_run_is_refused(run, genrm, judge_server, other):
     """Requests, rollouts and replies to another model's requests end the run before it writes
     anything.
     """
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *PLAIN, "--requests-to", "requests.jsonl", "-q").code == 0
-    assert (
-        call(
-            "score", "in.jsonl", "--model", "n", "--requests-to", "requests-other.jsonl", "-q"
-        ).code
-        == 0
-    )
-    genrm.write(
-        "other.jsonl", answer_file(genrm.folder / "requests-other.jsonl", judge_server.base_url)
-    )
-    finished = call("score", "in.jsonl", *PLAIN, "--replies-from", other).ended(3)
-    assert other in finished.err
+    run(f"{SCORE} --requests-to requests.jsonl").ended(0)
+    run("score in.jsonl --model n --requests-to requests-other.jsonl").ended(0)
+    write_replies(genrm, judge_server, "requests-other.jsonl")
+    finished = run(f"{SCORE} --replies-from {other}.jsonl").ended(3)
+    assert f"{other}.jsonl" in finished.err
     assert not (genrm.folder / "in.scored.jsonl").exists()
 
 
-def test_replies_to_a_part_of_the_requests_are_taken(call, genrm, judge_server):
+def test_replies_to_a_part_of_the_requests_are_taken(run, genrm, judge_server):
     """An input without any reply waits beside one that has all; the next file has its requests, and
     no other.
     """
-    for name in ("a.jsonl", "b.jsonl"):
-        genrm.write(
-            name, [line | {"prompt": f"{name} {line['prompt']}"} for line in make_rollouts()]
-        )
-    for inputs in (("a.jsonl", "b.jsonl"), ("b.jsonl", "a.jsonl")):
-        given = (
-            "score",
-            *inputs,
-            *PLAIN,
-            "--force",
-            "--requests-per-file",
-            "8",
-        )
-        assert call(*given, "-q", "--requests-to", "requests.jsonl").code == 0
-        replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
-        call(*given, *replies, "--requests-to", "more.jsonl").ended(0)
+    for name in "ab":
+        lines = [line | {"prompt": f"{name} {line['prompt']}"} for line in make_rollouts()]
+        genrm.write(f"{name}.jsonl", lines)
+    for inputs in ("a.jsonl b.jsonl", "b.jsonl a.jsonl"):
+        given = f"score {inputs} {PLAIN} --force --requests-per-file 8"
+        run(f"{given} --requests-to requests.jsonl").ended(0)
+        replies = write_replies(genrm, judge_server)
+        run(f"{given} --requests-to more.jsonl", *replies).ended(0)
         more, rest = (
             read_lines(genrm.folder / name) for name in ("more.jsonl", "requests.part2.jsonl")
         )
         assert [line["custom_id"] for line in more] == [line["custom_id"] for line in rest]
-        assert [(genrm.folder / f"{name}.scored.jsonl").exists() for name in "ab"] == [
-            each[0] == "a" for each in inputs
-        ]
+        assert {name for name in "ab" if f"{name}.scored.jsonl" in genrm.names()} == {inputs[0]}
         remove_outputs(genrm)
-        genrm.write(
-            "foreign.jsonl",
-            [{**line, "custom_id": "0" * 64} for line in read_lines(genrm.folder / replies[1])],
-        )
-        refused = call(*given, "--replies-from", "foreign.jsonl", "--requests-to", "none.jsonl")
-        assert refused.code == 3
-        assert not (genrm.folder / "none.jsonl").exists()
+        lines = read_lines(genrm.folder / replies[1])
+        genrm.write("foreign.jsonl", [{**line, "custom_id": "0" * 64} for line in lines])
+        run(f"{given} --replies-from foreign.jsonl --requests-to none.jsonl").ended(3)
+        assert "none.jsonl" not in genrm.names()
 
 
-def test_settings_that_contradict_files_are_refused(call, genrm):
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--requests-to x.jsonl --no-journal",
+        "--requests-to x.jsonl --conclude",
+        "--requests-to s3://bucket/elsewhere.jsonl",
+        "--replies-from x.jsonl --requests-to ./x.jsonl",
+    ],
+)
+def test_settings_that_contradict_files_are_refused(run, genrm, options):
     """They are refused before anything is read or written."""
-    cases = [
-        ("--requests-to", "x.jsonl", "--no-journal"),
-        ("--requests-to", "x.jsonl", "--conclude"),
-        ("--requests-to", "s3://bucket/elsewhere.jsonl"),
-        (
-            "--replies-from",
-            "x.jsonl",
-            "--requests-to",
-            "./x.jsonl",
-        ),
-    ]
-    for options in cases:
-        genrm.write("in.jsonl", make_rollouts())
-        given = (option.format(here=genrm.folder.name) for option in options)
-        assert call("score", "in.jsonl", *PLAIN, *given).code == 2
-        assert genrm.names() == {"in.jsonl"}
+    genrm.write("in.jsonl", make_rollouts())
+    run(f"{SCORE} {options}").ended(2)
+    assert genrm.names() == {"in.jsonl"}
 
 
-def test_shards_and_sets_of_files_take_replies(call, genrm, judge_server):
+def test_shards_and_sets_of_files_take_replies(run, genrm, judge_server):
     """Each shard has requests of its own, and together they give the outputs of one run over a set
     of files.
     """
@@ -556,83 +416,50 @@ def test_shards_and_sets_of_files_take_replies(call, genrm, judge_server):
     rollouts = make_rollouts(groups=6)
     genrm.write("a.jsonl", rollouts[::2])
     genrm.write("b.jsonl", rollouts[1::2])
-    given = (
-        "score",
-        "a.jsonl",
-        "b.jsonl",
-        "--together",
-        *PLAIN,
-        "-q",
-    )
+    given = f"score a.jsonl b.jsonl --together {PLAIN}"
     for number in range(2):
-        shard = (*given, "--shard", f"{number}/2")
-        assert call(*shard, "--requests-to", f"requests-{number}.jsonl").code == 0
-        replies = write_replies(genrm, judge_server, genrm.folder / f"requests-{number}.jsonl")
-        assert call(*shard, *replies).code == 0
-    assert call(*given, "--conclude").code == 0
+        shard = f"{given} --shard {number}/2"
+        run(f"{shard} --requests-to requests-{number}.jsonl").ended(0)
+        run(shard, *write_replies(genrm, judge_server, f"requests-{number}.jsonl")).ended(0)
+    run(f"{given} --conclude").ended(0)
     sharded = [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"]
     assert judge_server.stats()["requests"] == 24
-    assert (
-        call(
-            *given, "--force", "--base-url", judge_server.base_url, "--no-probe", "--no-journal"
-        ).code
-        == 0
-    )
+    run(f"{given} --force --base-url {judge_server.base_url} --no-probe --no-journal").ended(0)
     assert [(genrm.folder / f"{name}.scored.jsonl").read_bytes() for name in "ab"] == sharded
 
 
-def test_requests_and_replies_may_lie_on_s3(call, genrm, judge_server, s3_bucket):
+def test_requests_and_replies_may_lie_on_s3(run, genrm, judge_server, s3_bucket):
     """Both files are objects; the next command names where the replies go."""
     genrm.write("in.jsonl", make_rollouts())
     folder = f"s3://{s3_bucket.name}/rl"
-    written = call("score", "in.jsonl", *PLAIN, "--requests-to", f"{folder}/requests.jsonl")
-    assert written.code == 0
+    written = run(f"{SCORE} --requests-to {folder}/requests.jsonl").ended(0)
     assert f"--replies-from {folder}/replies.jsonl" in written.err
     path = genrm.folder / "requests.jsonl"
     s3_bucket.client.download_file(s3_bucket.name, "rl/requests.jsonl", str(path))
-    write_replies(genrm, judge_server, path)
+    write_replies(genrm, judge_server)
     s3_bucket.client.upload_file(
         str(genrm.folder / "replies.jsonl"), s3_bucket.name, "rl/replies.jsonl"
     )
-    assert call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies*").code == 0
+    run(f"{SCORE} --replies-from {folder}/replies*").ended(0)
     assert genrm.metrics()["verdicts"] == 8
     s3_bucket.client.delete_object(Bucket=s3_bucket.name, Key="rl/replies.jsonl")
     remove_outputs(genrm)
     with serving(looks=0) as server:
-        given = (
-            "batch",
-            f"{folder}/requests*.jsonl",
-            "--base-url",
-            server.url,
-            "--wait",
-        )
-        call(*given, 0).ended(0)
-        call(*given, 0).ended(0)  # on another machine, perhaps: the state lies beside the requests
+        for _ in range(2):  # on another machine, perhaps: the state lies beside the requests
+            run(f"batch {folder}/requests*.jsonl --base-url {server.url} --wait 0").ended(0)
         assert set(server.asked.values()) == {1}
-    call("score", "in.jsonl", *PLAIN, "--replies-from", f"{folder}/replies*").ended(0)
+    run(f"{SCORE} --replies-from {folder}/replies*").ended(0)
 
 
-def test_a_judge_is_measured_by_files(call, genrm, judge_server):
+def test_a_judge_is_measured_by_files(run, genrm, judge_server):
     """`genrm eval` writes requests and no result, and then the result of a live run."""
-    genrm.write(
-        "pairs.jsonl",
-        [
-            {
-                "prompt": f"{n}?",
-                "chosen": "yes, it is",
-                "rejected": "no",
-            }
-            for n in range(4)
-        ],
-    )
-    given = ("eval", "pairs.jsonl", "-q", *PLAIN)
-    assert call(*given, "-o", "off.json", "--requests-to", "requests.jsonl").code == 0
-    assert not (genrm.folder / "off.json").exists()
-    replies = write_replies(genrm, judge_server, genrm.folder / "requests.jsonl")
-    assert call(*given, "-o", "off.json", *replies).code == 0
-    assert (
-        call(*given, "-o", "live.json", "--base-url", judge_server.base_url, "--no-probe").code == 0
-    )
+    pairs = [{"prompt": f"{n}?", "chosen": "yes, it is", "rejected": "no"} for n in range(4)]
+    genrm.write("pairs.jsonl", pairs)
+    given = f"eval pairs.jsonl {PLAIN}"
+    run(f"{given} -o off.json --requests-to requests.jsonl").ended(0)
+    assert "off.json" not in genrm.names()
+    run(f"{given} -o off.json", *write_replies(genrm, judge_server)).ended(0)
+    run(f"{given} -o live.json --base-url {judge_server.base_url} --no-probe").ended(0)
     live = json.loads((genrm.folder / "live.json").read_bytes())
     found = json.loads((genrm.folder / "off.json").read_bytes())
     for name in ("calls", "prompt_tokens"):
