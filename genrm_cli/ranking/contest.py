@@ -1,20 +1,40 @@
-"""The policies of an input, and their responses to each prompt."""
+"""The contest of a ranking: the policies of an input, which of their responses are compared, and
+what the judges say.
+
+While the input is indexed, the contest notes the policy of each rollout. It then finds the prompts
+that policies share, and chooses pairs of policies for each: without a budget, all of them; a budget
+is spread over all prompts and pairs, since more prompts say more than more pairs on each.
+"""
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from statistics import fmean
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
+from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.index import InputIndex
 from genrm_cli.json_types import Record, field_at
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import Comparison, generator_of
-from genrm_cli.ranking.pair_plan import Pair
+from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
+from genrm_cli.ranking.pair_plan import (
+    Forecast,
+    Pair,
+    all_pairs,
+    assumed_deviation,
+    count_prompts,
+    forecast,
+    spread_pairs,
+)
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key, value_at
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.storage.location import stem_of
-from genrm_cli.verdicts import Reason
+from genrm_cli.verdicts import Failure, FailureKind, Reason, Verdict
 
 _NO_POLICY = -1  # in an array of numbers of policies
 
@@ -83,24 +103,34 @@ class Entrants:
 
 
 class Contest:
-    """The prompts that at least two policies answered. It is called with each rollout while an
-    input is indexed.
+    """The comparisons of policies on the prompts that at least two of them answered. It is called
+    with each rollout while an input is indexed.
 
     Attributes:
         policies: names, in the order of the files, of their first appearance, or of their numbers.
         rows: rows of the group of each prompt.
         left_out: number of items that do not take part, by what they are.
+        anchor: number of the policy that the others are compared with; None for all pairs.
+        chosen: the pairs of policies to compare, by prompt.
     """
 
-    def __init__(self, options: RankOptions, group_by: str | None, plan: GroupPlan) -> None:
+    def __init__(
+        self, options: RankOptions, group_by: str | None, plan: GroupPlan, metrics: RunMetrics
+    ) -> None:
         self.options = options
+        self.plan = plan
         self.policies = list[str]()
         self.left_out = Counter[str]()
         self.rows: list[array[int]] = []
+        self.anchor: int | None = None
+        self.chosen: dict[int, list[Pair]] = {}
+        self._metrics = metrics
+        # By the responses shown: the verdict, the share of the first if one made the request fail
+        # and so lost, or None for other failures.
+        self._results: dict[int, dict[tuple[int, ...], Verdict | float | None]] = {}
         self._names: dict[str, int] = {}
         self._path = options.over or options.policy_field
         self._group_by = group_by
-        self._plan = plan
         # Arrays: an input may have millions of rollouts. By row, as the next two.
         self._policies = array("l")
         self._chars = array("L")
@@ -115,7 +145,7 @@ class Contest:
         if isinstance(name, str | int | float) and name != "":
             number = self._names.setdefault(str(name), len(self._names))
         self._policies.append(number)
-        why = self._plan.why_not_compared(rollout)
+        why = self.plan.why_not_compared(rollout)
         self._chars.append(len(rollout.answer or ""))
         self._blank.append(why is not None and why.reason is Reason.BLANK)
         if self._group_by is not None:
@@ -219,6 +249,127 @@ class Contest:
                     orders = [orders[coin < 0.5]]
                 asked.update({Comparison(*shown, 0): None for shown in orders})
         return list(asked)
+
+    def choose(self, plan: GroupPlan) -> None:
+        """Choose the comparisons for these judges and count them; refuse a budget that cannot be
+        kept.
+        """
+        self.plan = plan
+        options = self.options
+        is_curve = options.over is not None
+        if options.baseline is not None:
+            self.anchor = self.policies.index(options.baseline)
+        elif is_curve:
+            self.anchor = 0
+        allowed = all_pairs(len(self.policies), self.anchor, is_curve=is_curve)
+        for prompt in range(len(self.rows)):
+            present = sorted(self.entrants(prompt).of_policy)
+            if pairs := [pair for pair in combinations(present, 2) if pair in allowed]:
+                self.chosen[prompt] = pairs
+        if options.budget is not None:
+            self._keep_within(options.budget)
+        self._count()
+
+    def _keep_within(self, budget: int) -> None:
+        if not self.plan.compares_pairs:
+            raise UsageError(
+                naming("$budget chooses pairs, but this judge grades each response once; omit it.")
+            )
+        calls_each = sum(judge.turns for judge in self.plan.judges)
+        offers = {
+            prompt: [(pair, calls_each * len(self.comparisons(prompt, [pair]))) for pair in pairs]
+            for prompt, pairs in self.chosen.items()
+        }
+        least = min((calls for each in offers.values() for _, calls in each if calls), default=0)
+        if budget < least:
+            raise UsageError(naming("$budget allows no comparison; raise it.", budget=budget))
+        self.chosen = spread_pairs(offers, len(self.policies), budget, self.plan.pairing.seed)
+
+    def _count(self) -> None:
+        """Count what is planned."""
+        metrics = self._metrics
+        table = self.index.table
+        metrics.groups = len(self.chosen)
+        metrics.comparisons_planned = metrics.planned_calls = metrics.prompt_chars = 0
+        for prompt, pairs in self.chosen.items():
+            rows = self.rows[prompt].tolist()
+            asked = len(self.comparisons(prompt, pairs))
+            efforts = self.plan.efforts(table.count_answered(rows))
+            for judge, effort in zip(self.plan.judges, efforts, strict=False):
+                requests = asked if judge.grading is None else effort.requests
+                calls = requests * effort.turns
+                metrics.comparisons_planned += requests
+                metrics.planned_calls += calls
+                metrics.prompt_chars += round(calls * table.chars_shown(rows, effort.responses))
+
+    def iter_groups(self) -> Iterator[tuple[int, Group]]:
+        """Yield the prompts, each with its comparisons."""
+        for prompt, pairs in sorted(self.chosen.items()):
+            group = self.index.read_group(self.rows[prompt].tolist())
+            yield prompt, replace(group, pairs=self.comparisons(prompt, pairs))
+
+    def take(self, prompt: int, judged: JudgedGroup) -> None:
+        """Keep what the judges say about a prompt."""
+        found = verdicts_of(judged, self.plan)
+        results = self._results.setdefault(prompt, {})
+        ungraded = set[int]()
+        for request, outcome in found.judged.results:
+            failure = outcome.result
+            if not isinstance(failure, Failure) or failure.kind is FailureKind.NOT_ASKED:
+                continue
+            if self.plan.judges[request.judge].grading is not None:
+                ungraded.update(request.shown)
+                continue
+            causes = found.causes.get(request, ())
+            results[request.shown] = (
+                float(causes[0] != request.shown[0]) if len(causes) == 1 else None
+            )
+        if ungraded:
+            asked = self.comparisons(prompt, self.chosen[prompt])
+            results.update({(i, j): None for i, j, _ in asked if ungraded & {i, j}})
+        results.update({(i, j): verdict for (i, j, _), verdict in found.used.items()})
+        self._metrics.redactions.update(judged.redactions)
+        self._metrics.groups_done += 1
+
+    def outcomes(self) -> Outcomes:
+        """Return the outcomes so far."""
+        table = OutcomeTable(self.policies, self.options.both_orders)
+        for prompt, results in sorted(self._results.items()):
+            entrants = self.entrants(prompt)
+            chars = entrants.chars
+            table.begin_prompt(
+                {a: fmean(chars[i] for i in found) for a, found in entrants.of_policy.items()}
+            )
+            for a, b in self.chosen[prompt]:
+                for i, j in entrants.meetings((a, b)):
+                    for pair, (first, second) in (((a, b), (i, j)), ((b, a), (j, i))):
+                        longer = float(chars[first] - chars[second])
+                        won = entrants.ruled(first, second)
+                        if won is not None:
+                            table.add(*pair, longer, won)
+                        elif (shown := entrants.shown(first, second)) in results:
+                            table.add(*pair, longer, results[shown])
+        return table.outcomes()
+
+    def prompt_texts(self) -> list[str]:
+        """Return the last turn of each prompt of the outcomes."""
+        groups = (
+            self.index.read_group(self.rows[prompt].tolist()) for prompt in sorted(self._results)
+        )
+        prompts = (group.rollouts[0].prompt for group in groups)
+        return [turns[-1].text if turns else "" for turns in prompts]
+
+    def forecast(self) -> Forecast | None:
+        """Return what the chosen comparisons can show."""
+        options = self.options
+        deviation = assumed_deviation(options.samples, both_orders=options.both_orders)
+        return forecast(
+            count_prompts(self.chosen, len(self.policies)),
+            deviation,
+            self.anchor,
+            prompts=len(self.chosen),
+            one_look=options.one_look,
+        )
 
 
 def _names_of_files(index: InputIndex) -> list[str]:

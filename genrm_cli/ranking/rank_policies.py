@@ -34,7 +34,6 @@ from genrm_cli.metrics.event import Event
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.ranking.board import Leaderboard, findings
 from genrm_cli.ranking.contest import Contest, RankOptions
-from genrm_cli.ranking.judge_contest import ContestJudging
 from genrm_cli.ranking.leaderboard import build_leaderboard
 from genrm_cli.ranking.looks import LEAST_PROMPTS
 from genrm_cli.ranking.pair_plan import Forecast
@@ -146,8 +145,8 @@ def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) ->
         path = known_journal(task.places.scored, run.settings)
         journal = None if path is None else opened.enter_context(Journal(str(path), read_only=True))
         judges, specs = idle_judges(judge_specs(run.settings), run.open_options, journal)
-        work = ContestJudging(contest, run.plan.with_judges(specs), run.metrics)
-        return _plan_of(work, judges, journal, run)
+        contest.choose(run.plan.with_judges(specs))
+        return _plan_of(contest, judges, journal, run)
 
 
 async def rank_policies(
@@ -184,23 +183,23 @@ async def rank_policies(
             session = JudgingSession(judges, run.plan, run, journal)
             await session.settle()
 
-            def plan_work() -> tuple[ContestJudging, RankPlan]:
+            def plan_contest() -> tuple[Contest, RankPlan]:
                 contest = opened.enter_context(_reading(task, options, run))
-                work = ContestJudging(contest, session.plan, metrics)
-                return work, _plan_of(work, judges.with_journal(journal), journal, run)
+                contest.choose(session.plan)
+                return contest, _plan_of(contest, judges.with_journal(journal), journal, run)
 
-            work, plan = await run.in_thread(plan_work)
+            contest, plan = await run.in_thread(plan_contest)
             session.announce()
             run.on_event(plan)
             async with session.asking():
-                await work.ask(session)
-        outcomes = work.outcomes()
-        prompts = work.prompt_texts() if labels else []
+                await session.ask(contest.iter_groups(), contest.take)
+        outcomes = contest.outcomes()
+        prompts = contest.prompt_texts() if labels else []
     if not len(outcomes.won):
         failures = metrics.failures_by_kind.most_common()
         kinds = ", ".join(f"{count} × {kind}" for kind, count in failures)
         raise TooManyUnscoredError(f"no comparison has a verdict ({kinds or 'nothing was asked'}).")
-    baseline = None if work.anchor is None else plan.policies[work.anchor]
+    baseline = None if contest.anchor is None else plan.policies[contest.anchor]
     board = build_leaderboard(
         outcomes, baseline=baseline, over=options.over, one_look=options.one_look
     )
@@ -271,7 +270,7 @@ def _task_of(given: Sequence[str], settings: Settings) -> Task:
 @contextmanager
 def _reading(task: Task, options: RankOptions, run: RunContext) -> Iterator[Contest]:
     """Read the inputs and find the policies; blocks."""
-    contest = Contest(options, run.settings.input.group_by, run.plan)
+    contest = Contest(options, run.settings.input.group_by, run.plan, run.metrics)
     with task.sources(run) as sources, index_input(sources, run, key_of=contest) as index:
         # Rollouts that share an index are samples of one policy here, and no duplicates.
         refuse_input(index, strict=run.settings.input.strict and run.metrics.rejected_lines > 0)
@@ -280,22 +279,21 @@ def _reading(task: Task, options: RankOptions, run: RunContext) -> Iterator[Cont
 
 
 def _plan_of(
-    work: ContestJudging, judges: JudgeSet, journal: Journal | None, run: RunContext
+    contest: Contest, judges: JudgeSet, journal: Journal | None, run: RunContext
 ) -> RankPlan:
     """Count the comparisons that are known, and estimate the others."""
     metrics = run.metrics
-    contest = work.contest
     metrics.known = metrics.known_calls = 0
     if journal is not None and journal.has_verdicts:
-        add_known((group for _, group in work.iter_groups()), work.plan, judges, metrics)
+        add_known((group for _, group in contest.iter_groups()), contest.plan, judges, metrics)
     estimate = RunEstimate(metrics.comparisons_planned)
     if has_remote_judge(run.settings):
         estimate = estimate_rest(run, journal)
     return RankPlan(
         policies=tuple(contest.policies),
-        prompts=len(work.chosen),
-        pairs=sum(map(len, work.chosen.values())),
+        prompts=len(contest.chosen),
+        pairs=sum(map(len, contest.chosen.values())),
         left_out=dict(sorted(contest.left_out.items())),
         estimate=estimate,
-        forecast=work.forecast(),
+        forecast=contest.forecast(),
     )
