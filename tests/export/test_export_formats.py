@@ -1,6 +1,8 @@
 """The rows of every format, word for word."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow.parquet
 import pytest
@@ -26,22 +28,11 @@ S = {"role": "system", "content": "Be brief."}
 U = {"role": "user", "content": "2+2?"}
 A4 = {"role": "assistant", "content": "4"}
 A5 = {"role": "assistant", "content": "5"}
-CALL = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "add", "arguments": '{"a": 2}'},
-}
-CALLING = {
-    "role": "assistant",
-    "content": "",
-    "tool_calls": [CALL],
-}
-RESULT = {
-    "role": "tool",
-    "content": "4",
-    "name": "add",
-    "tool_call_id": "call_1",
-}
+FUNCTION = {"name": "add", "arguments": '{"a": 2}'}
+CALL = {"id": "call_1", "type": "function", "function": FUNCTION}
+CALLING = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+UNNAMED = {"role": "tool", "content": "4", "tool_call_id": "call_1"}
+RESULT = {**UNNAMED, "name": "add"}
 
 PROMPT = Prompt("00ff", [S, U], (), "j")
 GOOD = ExportedAnswer("x/task:1#0", [A4], 4.5, 0.25, 0.7, [-0.5, -1.5])
@@ -58,133 +49,7 @@ SAYING = {"role": "assistant", "content": '{"score_1": 4, "score_2": 2, "ranking
 ROWS["judgement"] = JudgeReply(
     KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD)
 )
-IDS = {
-    "prompt_id": "00ff",
-    "chosen_id": "x/task:1#0",
-    "rejected_id": "x/task:1#1",
-    "judge": "j",
-}
-SCORES = {
-    "score_chosen": 4.5,
-    "score_rejected": 2.0,
-    "margin": 2.5,
-    **IDS,
-}
-SCORE = {
-    "score": 4.5,
-    "prompt_id": "00ff",
-    "completion_id": "x/task:1#0",
-    "judge": "j",
-}
-EXPLICIT = {
-    "prompt": [S, U],
-    "chosen": [A4],
-    "rejected": [A5],
-    **SCORES,
-}
-
-GOLDEN = {
-    "trl-dpo": EXPLICIT,
-    "trl-orpo": EXPLICIT,
-    "trl-simpo": EXPLICIT,
-    "trl-reward": EXPLICIT,
-    "trl-kto": {
-        "prompt": [S, U],
-        "completion": [A4],
-        "label": True,
-        **SCORE,
-    },
-    "trl-sft": {
-        "prompt": [S, U],
-        "completion": [A4],
-        **SCORE,
-    },
-    "trl-grpo": {"prompt": [S, U], "prompt_id": "00ff"},
-    "openrlhf": EXPLICIT,
-    "nemo-rl": {
-        "context": [S, U],
-        "completions": [
-            {
-                "rank": 0,
-                "completion": [A4],
-                "reward": 4.5,
-            },
-            {
-                "rank": 1,
-                "completion": [A5],
-                "reward": 2.0,
-            },
-        ],
-        **SCORES,
-    },
-    "verl": {
-        "data_source": "genrm",
-        "prompt": [S, U],
-        "ability": "chat",
-        "reward_model": {"style": "model", "ground_truth": ""},
-        "extra_info": {
-            "index": 3,
-            "prompt_id": "00ff",
-            "judge": "j",
-            "offline_rewards": [4.5, 2.0],
-            "offline_ids": ["x/task:1#0", "x/task:1#1"],
-        },
-    },
-    "llamafactory": {
-        "messages": [S, U],
-        "chosen": A4,
-        "rejected": A5,
-        "tools": "",
-        **SCORES,
-    },
-    "axolotl": {
-        "prompt": [S, U],
-        "chosen": A4,
-        "rejected": A5,
-        **SCORES,
-    },
-    "ms-swift": {
-        "messages": [S, U, A4],
-        "rejected_response": "5",
-        **SCORES,
-    },
-    "torchtune": {
-        "chosen": [S, U, A4],
-        "rejected": [S, U, A5],
-        **SCORES,
-    },
-    "groups": {
-        "prompt": [S, U],
-        "completions": [[A4], [A5]],
-        "rewards": [4.5, 2.0],
-        "advantages": [0.7, None],
-        "standard_errors": [0.25, None],
-        "logprobs": [[-0.5, -1.5], None],
-        "completion_ids": ["x/task:1#0", "x/task:1#1"],
-        "tools": "",
-        "prompt_id": "00ff",
-        "judge": "j",
-    },
-    "judge-sft": {
-        "messages": [S, U, SAYING],
-        "preferred": "first",
-        "prompt_id": "00ff",
-        "first_id": "x/task:1#0",
-        "second_id": "x/task:1#1",
-        "judge": "j",
-        "journal_key": KEY,
-    },
-    "genrm-rl": {
-        "messages": [[S, U]],
-        "uuid": "01234567-89ab-cdef-0123-456789abcdef",
-        "num_responses": 2,
-        "score_1": 4,
-        "score_2": 3,
-        "ranking": 3,
-        "license": "",
-        "used_in": [],
-    },
-}
+GOLDEN = json.loads(Path(__file__).with_name("rows_of_formats.json").read_text())
 
 
 def test_a_row_is_written_as_its_loader_reads_it():
@@ -281,51 +146,26 @@ def test_reasoning_is_kept_stripped_or_separated():
         ),
     ]
     for policy, first, last in cases:
-        messages = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
-        assert messages == [
-            {
-                "role": "assistant",
-                **first,
-                "tool_calls": [CALL],
-            },
-            RESULT,
-            {"role": "assistant", **last},
-        ]
+        called, result, ended = messages_of_response((Turn("user", "2+2?"),), ITEMS, policy)
+        assert called == {"role": "assistant", **first, "tool_calls": [CALL]}
+        assert result == RESULT
+        assert ended == {"role": "assistant", **last}
 
 
 def test_messages_survive_reading_and_writing():
     """System, earlier turns, calls and results of a prompt come out as messages again, numbered
     through.
     """
-    messages = [
-        S,
-        U,
-        CALLING,
-        RESULT,
-        A4,
-        {"role": "user", "content": "And 3?"},
-    ]
-    turns = turns_of_messages(messages)
+    turns = turns_of_messages([S, U, CALLING, RESULT, A4, U])
     assert turns[2] == Turn("assistant", '[calls add({"a": 2})]')
-    again = messages_of_prompt(turns)
-    assert again == [
-        *messages[:3],
-        {key: value for key, value in RESULT.items() if key != "name"},
-        *messages[4:],
-    ]
+    assert messages_of_prompt(turns) == [S, U, CALLING, UNNAMED, A4, U]
     answer = messages_of_response(turns, items_of_messages([CALLING, RESULT, A5]) or (), "keep")
     assert [message.get("tool_call_id") for message in answer] == [None, "call_2", None]
 
 
 def test_the_calls_of_a_prompt_reach_the_file(genrm, call):
     """They are calls in the file, as in the scored lines, and no text."""
-    asked = [
-        U,
-        CALLING,
-        {key: value for key, value in RESULT.items() if key != "name"},
-        A4,
-        U,
-    ]
+    asked = [U, CALLING, UNNAMED, A4, U]
     write_lines(genrm.folder / "x.scored.jsonl", [scored([A5], 4.0, size=1, prompt=asked)])
     assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "out.jsonl").code == 0
     assert read_lines(genrm.folder / "out.jsonl")[0]["prompt"] == asked
@@ -352,16 +192,8 @@ def test_verl_learns_which_rows_are_of_validation(genrm, call, suffix):
 
 def test_rankings_are_rounded_towards_the_middle_and_not_over_it():
     """Both orders of a pair get opposite rankings: a rounding of halves upwards would not."""
-    cases = [
-        (1.5, (2, 5)),
-        (2.5, (3, 4)),
-        (3.2, (3, 4)),
-        (3.4, (3, 4)),
-        (1, (1, 6)),
-    ]
-    for ranking, labels in cases:
-        rows = [
-            replace(ROWS["judgement"], verdict=Verdict(4, 2, each))
-            for each in (ranking, 7 - ranking)
-        ]
-        assert tuple(FORMATS["genrm-rl"].render(row)["ranking"] for row in rows) == labels
+    cases = {1.5: [2, 5], 2.5: [3, 4], 3.2: [3, 4], 3.4: [3, 4], 1: [1, 6]}
+    for ranking, labels in cases.items():
+        verdicts = [Verdict(4, 2, each) for each in (ranking, 7 - ranking)]
+        rows = [replace(ROWS["judgement"], verdict=each) for each in verdicts]
+        assert [FORMATS["genrm-rl"].render(row)["ranking"] for row in rows] == labels

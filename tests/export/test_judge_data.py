@@ -16,28 +16,15 @@ from genrm_cli.export.judged import _has_scores
 from genrm_cli.judging.lookup import PROFILES
 
 Json = dict[str, Any]
-GROUPS = [
-    ["a1", "b1", "c1"],
-    ["a2", "b2"],
-    ["a3", "aa3", "b3"],
-    ["a4", "b4", "c4"],
-]
+GROUPS = [["a1", "b1", "c1"], ["a2", "b2"], ["a3", "aa3", "b3"], ["a4", "b4", "c4"]]
 
 
 def export(call, folder, to, *options):
     """Export `x.scored.jsonl`; return rows, manifest and messages."""
-    done = call("export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--force", *options)
-    assert done.code == 0, done.err
-    return (
-        read_lines(folder / "o.jsonl"),
-        json.loads((folder / "o.manifest.json").read_text()),
-        done.err,
-    )
-
-
-def couples(rows):
-    """Count the rows of each pair."""
-    return Counter(frozenset((row["first_id"], row["second_id"])) for row in rows)
+    flags = ("x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--force", *options)
+    done = call("export", *flags).ended(0)
+    manifest = json.loads((folder / "o.manifest.json").read_text())
+    return read_lines(folder / "o.jsonl"), manifest, done.err
 
 
 def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(call, genrm):
@@ -52,19 +39,14 @@ def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(c
 
     score_replies(call, genrm.folder, [*GROUPS, ["d5", "dd5", "ddd5", "dddd5", "ddddd5"]], reply)
     rows, manifest, err = export(call, genrm.folder, "judge-sft")
-    assert set(couples(rows).values()) == {2}
+    pairs = Counter(frozenset((row["first_id"], row["second_id"])) for row in rows)
+    assert set(pairs.values()) == {2}
     by_outcome = Counter(row["preferred"] for row in rows)
     # Three, two and two decided pairs; eleven ties, of which as many as fit.
     assert by_outcome == {"first": 7, "second": 7, "tie": 6}
-    dropped = manifest["dropped"]
-    assert dropped == {
-        "balance_ties": 16,
-        "orders_disagree": 2,
-        "one_order": 1,
-        "no_verdict": 1,
-    }
+    dropped = {"balance_ties": 16, "orders_disagree": 2, "one_order": 1, "no_verdict": 1}
+    assert manifest["dropped"] == dropped
     assert "7 × first, 7 × second, 6 × tie" in err
-    assert "licence" in err
     assert any("licence" in warning for warning in manifest["warnings"])
     for row in rows:
         if row["preferred"] != "tie":
@@ -76,25 +58,19 @@ def test_only_pairs_whose_orders_agree_are_kept_and_neither_position_wins_more(c
 
 def test_a_row_is_a_request_as_it_was_sent_and_the_reply_to_it(call, genrm):
     """The key names the request; its messages and the reply are in the row word for word."""
-    score_replies(
-        call, genrm.folder, GROUPS, by_name, "--principle", "Prefer the alphabet.", "--repeats", "2"
-    )
-    rows, _, _ = export(
-        call, genrm.folder, "judge-sft", "--principle", "Prefer the alphabet.", "--keep", "step"
-    )
-    asked = {
-        line["custom_id"]: line["body"]["messages"] for line in read_lines(genrm.folder / "q.jsonl")
-    }
-    assert (
-        len({row["journal_key"] for row in rows}) == len(rows) == 4 * 9 + 4
-    )  # and a tie in both repeats
+    principle = ("--principle", "Prefer the alphabet.")
+    score_replies(call, genrm.folder, GROUPS, by_name, *principle, "--repeats", "2")
+    rows, _, _ = export(call, genrm.folder, "judge-sft", *principle, "--keep", "step")
+    requests = read_lines(genrm.folder / "q.jsonl")
+    asked = {line["custom_id"]: line["body"]["messages"] for line in requests}
+    # Nine decided pairs, and a tie in both repeats.
+    assert len({row["journal_key"] for row in rows}) == len(rows) == 4 * 9 + 4
     for row in rows:
         *request, reply = row["messages"]
         assert request == asked[row["journal_key"]]
         assert reply["role"] == "assistant"
         assert json.loads(reply["content"]).keys() == {"score_1", "score_2", "ranking"}
         assert "Prefer the alphabet." in request[0]["content"]
-        assert row["step_1"] == row["step_1"]
         assert row["step_2"] == row["step_1"]
 
 
@@ -104,10 +80,7 @@ def test_no_prompt_is_on_both_sides_of_a_split(call, genrm, to):
     score_replies(call, genrm.folder, [[f"a{n}", f"b{n}"] for n in range(8)] + [["c3", "d3"]])
     train, manifest, _ = export(call, genrm.folder, to, "--split", "0.25")
     held = read_lines(genrm.folder / "o.validation.jsonl")
-    assert manifest["rows"] == {
-        "train": len(train),
-        "validation": len(held),
-    }
+    assert manifest["rows"] == {"train": len(train), "validation": len(held)}
     sides = [set(re.findall(r"Question \d", json.dumps(rows))) for rows in (train, held)]
     assert list(map(len, sides)) == [7, 2]
     assert not sides[0] & sides[1]
@@ -119,9 +92,8 @@ def test_requests_in_roles_of_their_own_are_put_as_one_message(call, genrm):
     """
     score_replies(call, genrm.folder, [["a", "b"]], by_name, "--profile", "nemotron")
     rows, _, _ = export(call, genrm.folder, "judge-sft")
-    assert [[message["role"] for message in row["messages"]] for row in rows] == [
-        ["user", "assistant"]
-    ] * 2
+    roles = [[message["role"] for message in row["messages"]] for row in rows]
+    assert roles == [["user", "assistant"]] * 2
     assert '"ranking": <1 to 6>' in rows[0]["messages"][0]["content"]
 
 
@@ -140,17 +112,8 @@ def test_labels_are_the_mean_of_both_orders(call, genrm):
     labels = Counter((row["score_1"], row["score_2"], row["ranking"]) for row in rows)
     assert labels == {(5, 3, 2): 2, (3, 5, 5): 2}  # (5 + 4) / 2, (2 + 3) / 2, (1 + 2) / 2
     assert manifest["unfit"] == {"the format has no ranking for a tie": 2}
-    assert all(list(row) == list(rows[0]) for row in rows)
-    assert rows[0].keys() == {
-        "messages",
-        "uuid",
-        "num_responses",
-        "score_1",
-        "score_2",
-        "ranking",
-        "license",
-        "used_in",
-    }
+    columns = "messages uuid num_responses score_1 score_2 ranking license used_in"
+    assert {" ".join(row) for row in rows} == {columns}
     assert len({row["uuid"] for row in rows}) == len(rows)
     assert [[message["role"] for message in each] for each in rows[0]["messages"]] == [["user"]]
 
@@ -159,18 +122,14 @@ def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call, genrm):
     """A label such as [[A>B]] becomes a ranking; the scores are null, and the request asks for
     NVIDIA's form.
     """
-    score_replies(
-        call,
-        genrm.folder,
-        [["a", "b"]],
-        lambda first, second: "[[A>>B]]" if first < second else "[[B>>A]]",
-        *("--profile", "arena-hard"),
-    )
+
+    def label(first, second):
+        return "[[A>>B]]" if first < second else "[[B>>A]]"
+
+    score_replies(call, genrm.folder, [["a", "b"]], label, "--profile", "arena-hard")
     rows, _, _ = export(call, genrm.folder, "genrm-rl")
-    assert [(row["score_1"], row["score_2"], row["ranking"]) for row in rows] == [
-        (None, None, 1),
-        (None, None, 6),
-    ]
+    labels = [(row["score_1"], row["score_2"], row["ranking"]) for row in rows]
+    assert labels == [(None, None, 1), (None, None, 6)]
     assert all('"ranking": <1 to 6>' in row["messages"][0][0]["content"] for row in rows)
     rows, _, _ = export(call, genrm.folder, "judge-sft")
     assert [row["messages"][-1]["content"] for row in rows] == ["[[A>>B]]", "[[B>>A]]"]
@@ -178,13 +137,8 @@ def test_a_judge_that_gives_no_scores_gives_no_labels_for_them(call, genrm):
 
 def test_scores_are_labels_only_of_profiles_that_read_them_unchanged():
     """Those of other profiles are mapped from another scale, or stand for a label."""
-    assert {name for name in PROFILES if _has_scores(PROFILES[name])} == {
-        "json",
-        "nemotron",
-        "nemotron-boxed",
-        "nemotron-plain",
-        "nemotron-ultra",
-    }
+    found = {name for name in PROFILES if _has_scores(PROFILES[name])}
+    assert found == {"json"} | {f"nemotron{each}" for each in ("", "-boxed", "-plain", "-ultra")}
 
 
 def test_ties_are_at_most_as_many_as_each_other_outcome():
@@ -195,11 +149,10 @@ def test_ties_are_at_most_as_many_as_each_other_outcome():
         ([False, True], 1),
         ([False, False, True], 3),
     ]
-    for ties, kept in cases:
-        assert sum(balanced_ties(ties, 0)) == kept
-        assert all(
-            keep for keep, is_tie in zip(balanced_ties(ties, 0), ties, strict=True) if not is_tie
-        )
+    for ties, count in cases:
+        kept = balanced_ties(ties, 0)
+        assert sum(kept) == count
+        assert all(keep or is_tie for keep, is_tie in zip(kept, ties, strict=True))
 
 
 REFUSED = {
@@ -209,11 +162,6 @@ REFUSED = {
     "grades": (("--profile", "nemotron-principle"), 3, "m grades responses"),
     "no such journal": (("--journal", "nix.sqlite"), 3, "nix.sqlite: no such journal"),
     "options of pairs": (("--min-gap", "1"), 2, "--min-gap has no effect with --to judge-sft"),
-    "turns of a session": (
-        ("--branch-at", "1"),
-        2,
-        "--branch-at has no effect with --to judge-sft",
-    ),
     "no such field": (("--keep", "nix"), 2, "--keep nix: no exported line has a value there"),
 }
 
@@ -224,19 +172,14 @@ def test_what_cannot_be_exported_is_refused(call, genrm, case):
     options, code, message = REFUSED[case]
     score_replies(call, genrm.folder, [["a", "b"]])
     done = call("export", "x.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl", *options)
-    assert done.code == code, done.err
-    assert message in done.err, done.err
+    assert message in done.ended(code).err
     assert not (genrm.folder / "o.jsonl").exists()
 
 
 @pytest.mark.parametrize(
     ("lost", "message"),
     [
-        (
-            "x.journal.sqlite",
-            "x.scored.jsonl: no journal with the judge's replies; name the run's journal with "
-            "--journal",
-        ),
+        ("x.journal.sqlite", "no journal with the judge's replies; name the run's journal with"),
         ("x.comparisons.jsonl", "--to genrm-rl needs its comparisons file"),
     ],
 )
@@ -244,31 +187,23 @@ def test_a_run_without_its_replies_is_refused(call, genrm, lost, message):
     """The message names the file that is missing."""
     score_replies(call, genrm.folder, [["a", "b"]])
     (genrm.folder / lost).unlink()
-    done = call("export", "x.scored.jsonl", "--to", "genrm-rl", "-o", "o.jsonl")
-    assert done.code == 3, done.err
-    assert message in done.err, done.err
+    done = call("export", "x.scored.jsonl", "--to", "genrm-rl", "-o", "o.jsonl").ended(3)
+    assert message in done.err
 
 
 def test_the_baseline_teaches_nobody(call, genrm):
     """The built-in judge writes no replies."""
     genrm.sample("rollouts.jsonl")
-    assert call("score", "rollouts.jsonl", "--offline", "-q").code == 0
-    done = call("export", "rollouts.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl")
-    assert done.code == 3, done.err
-    assert "the built-in baseline writes no replies" in done.err, done.err
+    call("score", "rollouts.jsonl", "--offline", "-q").ended(0)
+    done = call("export", "rollouts.scored.jsonl", "--to", "judge-sft", "-o", "o.jsonl").ended(3)
+    assert "the built-in baseline writes no replies" in done.err
 
 
 def test_rollouts_held_for_review_are_in_no_row(call, genrm):
     """Nothing that another export withholds is shown to a judge in training."""
     score_replies(call, genrm.folder, [["a", "b", "c"]])
     group = read_lines(genrm.folder / "x.scored.jsonl")[0]["genrm"]["group"]
-    held = {
-        "group": group,
-        "index": 1,
-        "status": "held",
-        "name": "E",
-        "time": "2026-11-22T10:00:00Z",
-    }
+    held = {"group": group, "index": 1, "status": "held"}
     (genrm.folder / "x.review.jsonl").write_text(json.dumps(held) + "\n")
     rows, manifest, _ = export(call, genrm.folder, "judge-sft")
     assert len(rows) == 2

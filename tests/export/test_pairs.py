@@ -29,30 +29,18 @@ def chosen(rewards, selection="best-worst", dropped=None, **options):
 
 
 GROUPS = st.lists(
-    st.builds(
-        lambda reward, chars, text, prompt, gated, taught: (
-            reward,
-            chars,
-            text,
-            prompt,
-            gated,
-            taught,
-        ),
-        st.sampled_from([1.0, 1.5, 2.0, 3.25, 4.0, 5.0]),
-        st.integers(0, 500),
-        st.integers(0, 5),
-        st.sampled_from([7, 7, 7, 8]),
-        st.booleans(),
-        st.booleans(),
+    st.fixed_dictionaries(
+        {
+            "reward": st.sampled_from([1.0, 1.5, 2.0, 3.25, 4.0, 5.0]),
+            "chars": st.integers(0, 500),
+            "text": st.integers(0, 5),
+            "prompt": st.sampled_from([7, 7, 7, 8]),
+            "is_gated": st.booleans(),
+            "is_teacher": st.booleans(),
+        }
     ),
-    min_size=0,
     max_size=9,
-).map(
-    lambda rows: [
-        replace(candidate(i, r, chars=c, text=t, prompt=p, gated=g), is_teacher=taught)
-        for i, (r, c, t, p, g, taught) in enumerate(rows)
-    ]
-)
+).map(lambda rows: [Candidate(None, index, **row) for index, row in enumerate(rows)])
 OPTIONS = st.builds(
     ExportOptions,
     pairs=st.sampled_from(sorted(PAIR_SELECTIONS)),
@@ -80,21 +68,18 @@ def test_no_pair_breaks_a_rule_and_every_drop_has_a_reason(group, options, verdi
     dropped = Counter()
     preferences = verdicts if options.pairs == "compared" else None
     pairs = choose_pairs(group, options, dropped, preferences=preferences, key="g")
-    for pair in pairs:
-        better = pair[0]
-        worse = pair[1]
+    for better, worse in pairs:
         assert better.reward > worse.reward
         assert better.text != worse.text
         assert better.prompt == worse.prompt
         assert not better.is_gated
         assert better.reward - worse.reward >= options.min_gap
         if options.max_length_ratio is not None:
-            assert max(better.chars, worse.chars) <= options.max_length_ratio * min(
-                better.chars, worse.chars
-            )
+            shorter, longer = sorted((better.chars, worse.chars))
+            assert longer <= options.max_length_ratio * shorter
         if options.pairs == "compared":
-            preferred = verdicts[min(better.index, worse.index), max(better.index, worse.index)]
-            assert preferred == (1 if better.index < worse.index else -1)
+            first, second = sorted((better.index, worse.index))
+            assert verdicts[first, second] == (1 if better.index == first else -1)
     assert len({(pair[0].index, pair[1].index) for pair in pairs}) == len(pairs)
     considered = {
         "all": len(group) * (len(group) - 1) // 2,

@@ -50,18 +50,17 @@ def test_the_worked_example_is_reproduced() -> None:
     board = build_leaderboard(recorded_outcomes(), one_look=True)
     found = {row.name: row for row in board.policies}
     expected = {
-        "gpt4": (85.6, 82.3, 89.0, 302, 49),
-        "claude": (70.9, 67.5, 74.2, 160, 34),
-        "vicuna-13b": (34.8, 30.7, 39.0, -124, 34),
-        "gpt35": (34.2, 29.3, 39.2, -129, 45),
-        "bard": (24.5, 20.1, 28.8, -209, 45),
+        "gpt4": [85.6, 82.3, 89.0, 302, 49],
+        "claude": [70.9, 67.5, 74.2, 160, 34],
+        "vicuna-13b": [34.8, 30.7, 39.0, -124, 34],
+        "gpt35": [34.2, 29.3, 39.2, -129, 45],
+        "bard": [24.5, 20.1, 28.8, -209, 45],
     }
     assert list(found) == list(expected)
-    for name, (rate, low, high, elo, half) in expected.items():
+    for name, (*rates, elo, half) in expected.items():
         row = found[name]
-        assert [100 * each for each in (row.win_rate, row.lo, row.hi)] == pytest.approx(
-            [rate, low, high], abs=0.06
-        )
+        shares = [100 * each for each in (row.win_rate, row.lo, row.hi)]
+        assert shares == pytest.approx(rates, abs=0.06)
         assert [row.elo, row.elo_hi - row.elo] == pytest.approx([elo, half], abs=0.55)
     assert (board.position, 1.96 * board.position_se) == pytest.approx((0.71, 0.13), abs=0.005)
     assert [(row.rank_lo, row.rank_hi) for row in board.policies][:2] == [(1, 1), (2, 2)]
@@ -117,17 +116,14 @@ def test_intervals_hold_the_truth(prompts, runs) -> None:
     strength.
     """
     generator = np.random.default_rng(prompts)
-    held = 0
-    all_held = 0
+    held = all_held = 0
     for _ in range(runs):
         outcomes, truth = simulate(4, prompts, generator)
-        board = build_leaderboard(outcomes, one_look=True)
-        right = [row.lo <= truth[int(row.a[1]), int(row.b[1])] <= row.hi for row in board.pairs]
-        joint = [
-            row.lo_sim <= truth[int(row.a[1]), int(row.b[1])] <= row.hi_sim for row in board.pairs
-        ]
-        held = held + sum(right)
-        all_held = all_held + all(joint)
+        rows = build_leaderboard(outcomes, one_look=True).pairs
+        shares = [truth[int(row.a[1]), int(row.b[1])] for row in rows]
+        pairs = list(zip(shares, rows, strict=True))
+        held += sum(row.lo <= share <= row.hi for share, row in pairs)
+        all_held += all(row.lo_sim <= share <= row.hi_sim for share, row in pairs)
     assert 0.925 < held / (6 * runs) < 0.98
     assert all_held / runs > 0.9
 
@@ -197,33 +193,23 @@ def test_one_prompt_has_no_interval_and_few_make_no_claim() -> None:
     warning counts them.
     """
     single, few = (build_leaderboard(outcomes_of(["011 102"] * count)) for count in (1, 19))
-    assert (single.pairs[0].w, single.pairs[0].lo, single.policies[0].elo_se, single.cov) == (
-        1.0,
-        None,
-        None,
-        None,
-    )
-    assert (few.pairs[0].lo_sim > 0.5, few.pairs[0].better, few.policies[0].rank_lo) == (
-        True,
-        None,
-        None,
-    )
-    assert (few.policies[0].elo_lo, few.policies[0].band_hi) == (None, None)
+    (pair,) = single.pairs
+    assert (pair.w, pair.lo, single.policies[0].elo_se, single.cov) == (1.0, *[None] * 3)
+    assert few.pairs[0].lo_sim > 0.5
+    row = few.policies[0]
+    assert {few.pairs[0].better, row.rank_lo, row.elo_lo, row.band_hi} == {None}
     assert "only 19 prompts" in few.warnings[0]
 
 
 def test_a_failure_is_missing_and_takes_the_other_order_with_it() -> None:
     """A lone order does not count for a win rate, and failures count for nobody but are shown."""
-    board = build_leaderboard(outcomes_of(["011 102"] * 24 + ["01x 101"] * 6))
-    assert (board.pairs[0].w, board.pairs[0].n_prompts, board.pairs[0].failed, board.failed) == (
-        1.0,
-        24,
-        6,
-        6,
-    )
+    lines = ["011 102"] * 24 + ["01x 101"] * 6
+    board = build_leaderboard(outcomes_of(lines))
+    (pair,) = board.pairs
+    assert (pair.w, pair.n_prompts, pair.failed, board.failed) == (1.0, 24, 6, 6)
     assert any("10.0 % of the comparisons failed" in warning for warning in board.warnings)
-    alone = build_leaderboard(outcomes_of(["011 102"] * 24 + ["01x 101"] * 6, both_orders=False))
-    assert (alone.pairs[0].n_prompts, alone.pairs[0].w) == (30, 0.8)
+    (alone,) = build_leaderboard(outcomes_of(lines, both_orders=False)).pairs
+    assert (alone.n_prompts, alone.w) == (30, 0.8)
 
 
 def test_policies_that_never_meet_have_no_common_strength() -> None:
