@@ -103,23 +103,6 @@ def test_every_comparison_is_counted_once():
     assert metrics.finished == 6
 
 
-def test_only_what_this_run_paid_for_is_counted_as_cost():
-    """Calls and tokens are those of this run; what the journal knew cost another one."""
-    metrics = RunMetrics()
-    cost = {
-        "attempts": 2,
-        "prompt_tokens": 10,
-        "completion_tokens": 5,
-    }
-    metrics.add_outcome(Outcome(Verdict(4, 2, 2), **cost))
-    metrics.add_outcome(Outcome(Verdict(4, 2, 2), from_journal=True, **cost))
-    summary = summary_of(metrics, 1.0)
-    assert summary["calls"] == 2
-    assert summary["retries"] == 1
-    assert summary["prompt_tokens"] == 10
-    assert summary["completion_tokens"] == 5
-
-
 def test_the_first_place_win_rate_shows_position_bias():
     """The share of decided verdicts that favour the response shown first; ties go by their
     ranking.

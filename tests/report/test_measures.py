@@ -1,6 +1,5 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
@@ -69,15 +68,6 @@ def test_responses_that_differ_in_case_and_punctuation_only_repeat():
     """Near-duplicates are equal words; blank responses are not duplicates of each other."""
     assert measured(["Yes, I do!", "yes i do", "No."], [1.0, 1.0, 2.0]).duplicates == 1
     assert measured(["", "", ""], [None, None, None]).duplicates == 0
-
-
-def test_length_effect_is_the_correlation_within_the_group():
-    """Rewards that grow with length correlate by 1; two rewards say nothing."""
-    assert measured(["a", "bb", "ccc"], [1.0, 2.0, 3.0]).measures.length_effect == pytest.approx(
-        1.0
-    )
-    assert measured(["a", "bb"], [1.0, 2.0]).measures.length_effect is None
-    assert measured(["a", "b", "c"], [1.0, 2.0, 3.0]).measures.length_effect is None
 
 
 def test_a_component_leads_to_the_groups_that_it_tells_apart():

@@ -70,14 +70,6 @@ def test_the_script_defines_nothing_that_it_does_not_use():
     assert [name for name in names if used.count(name) < 2] == []
 
 
-def test_the_script_parses(node):
-    """Node.js accepts its syntax."""
-    checked = subprocess.run(
-        [node, "--check", SCRIPT], capture_output=True, text=True, timeout=300, check=False
-    )
-    assert checked.returncode == 0, checked.stderr
-
-
 def test_what_the_script_computes(node):
     """The unit tests beside this file pass: sorting, shading, evidence, Markdown, links."""
     tests = sorted(Path(__file__).parent.glob("*.test.mjs"))

@@ -12,7 +12,7 @@ from hypothesis import given
 from scored_lines import metrics, scored, verdict, write_lines
 
 from genrm_cli.errors import InputError
-from genrm_cli.rollouts.formats import FORMATS, Score
+from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.scored.files import find_scored, read_run_record
 from genrm_cli.scored.groups import ScoredGroup, ScoredRun
 from genrm_cli.scored.lines import ScoredLine, parse_scored_line
@@ -180,15 +180,6 @@ def test_a_damaged_comparison_is_refused(run_files, damage):
     assert "score the rollouts again with force=True" in message
 
 
-@pytest.mark.parametrize("member", ["score_1", "ranking", "latency_s"])
-def test_a_comparison_with_a_nan_is_refused(run_files, member):
-    """Also where null is allowed, since null means that there is no verdict."""
-    lines = copy.deepcopy(COMPARISONS)
-    lines[2][member] = float("nan")
-    path = write_lines(run_files.with_name("x.comparisons.jsonl"), lines)
-    assert message_of(run_files).startswith(f"{path}: line 3: JSON is malformed")
-
-
 @pytest.mark.parametrize("name", ["x.scored.jsonl", "x.comparisons.jsonl"])
 def test_a_torn_last_line_is_refused(run_files, name):
     """At any byte: what a full disk or a copy left is not read as the whole."""
@@ -222,15 +213,11 @@ def test_lines_that_are_not_scored_are_counted_unless_strict(run_files):
     ("content", "problem"),
     [
         ("{", "Input data was truncated"),
-        ("[]", "Expected `object`, got `array`"),
-        ("{}", "Object missing required field "),
         (json.dumps(metrics() | {"format": 2}), "Invalid enum value 2 - at `$.format`"),
         (
             json.dumps(metrics() | {"rollouts": None}),
             "Expected `int`, got `null` - at `$.rollouts`",
         ),
-        (json.dumps(metrics() | {"wall_time_s": float("nan")}), "JSON is malformed"),
-        (json.dumps(metrics() | {"judge": "j"}), "Expected `object`, got `str` - at `$.judge`"),
         (json.dumps(metrics())[:-9], "Input data was truncated"),
     ],
 )
@@ -249,8 +236,6 @@ def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
     [
         ('{"group": "task:1", "index": 0, "status": "approved"', "not JSON"),
         ('{"group": "task:1", "index": 0}', "not a review; expected group"),
-        ('{"group": "task:1", "index": "0", "status": "held"}', "not a review; expected group"),
-        ('{"group": 1, "index": 0, "status": "held"}', "not a review; expected group"),
         ('{"group": "task:1", "index": 0, "status": "fine"}', "not a review; expected group"),
     ],
 )
@@ -294,9 +279,3 @@ def test_the_last_review_of_a_rollout_counts(run_files):
         ("task:1", 0): "approved",
         ("task:1", 1): "pending",
     }
-
-
-def test_a_score_of_another_writer_is_no_scored_line():
-    """The `genrm` object of something else is refused with the first member that it lacks."""
-    with pytest.raises(ValueError, match=r"^genrm: Object missing required field"):
-        parse_scored_line(Score(1.0, {"judge": "j"}))

@@ -74,12 +74,6 @@ def test_input_that_is_not_what_its_suffix_says_is_an_error():
                 _decoded(data, uri)
 
 
-def test_empty_input_decodes_to_nothing():
-    """A file of zero bytes is an empty input, with any suffix."""
-    for uri in _SUFFIXES:
-        assert _decoded(b"", uri) == b""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("uri", _SUFFIXES[1:])
 def test_repetitive_input_is_decoded_in_bounded_memory(uri):

@@ -206,16 +206,6 @@ def test_the_samples_of_an_eval_log_are_records(tmp_path):
         ]
 
 
-def test_the_last_of_two_samples_with_one_name_counts(tmp_path):
-    """A sample that was written again replaces the first version, as in inspect_ai."""
-    path = tmp_path / "x.eval"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("samples/a_epoch_1.json", b'{"n": 1}')
-        with pytest.warns(UserWarning, match="Duplicate"):
-            archive.writestr("samples/a_epoch_1.json", b'{"n": 2}')
-    assert _read(path) == [(1, {"n": 2})]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, 93])
 def test_a_zip_bomb_stays_small(tmp_path, method):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.errors import InputError, UsageError
 from genrm_cli.storage.patterns import literal_folder, names_many
 from genrm_cli.storage.store import Store
 
@@ -55,62 +55,37 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-_PATTERNS = [
-    (
+_PATTERNS = (
+    *(
         "",
-        [
-            "a-b.jsonl",
-            "a.jsonl",
-            "a.jsonl.gz",
-            "a/b.jsonl",
-            "a/b/c.jsonl",
-            "run-1/x.jsonl",
-            "run-2/sub/x.jsonl",
-        ],
-    ),
-    ("a/", ["a/b.jsonl", "a/b/c.jsonl"]),
-    ("*.jsonl", ["a-b.jsonl", "a.jsonl"]),
-    ("a?b.jsonl", ["a-b.jsonl"]),
-    ("a.jsonl*", ["a.jsonl", "a.jsonl.gz"]),
-    ("*/b.jsonl", ["a/b.jsonl"]),
-    ("**/b.jsonl", ["a/b.jsonl"]),
-    (
+        "a/",
+        "*.jsonl",
+        "a?b.jsonl",
+        "a.jsonl*",
+        "*/b.jsonl",
+        "**/b.jsonl",
         "**/*.jsonl",
-        [
-            "a-b.jsonl",
-            "a.jsonl",
-            "a/b.jsonl",
-            "a/b/c.jsonl",
-            "run-1/x.jsonl",
-            "run-2/sub/x.jsonl",
-        ],
+        "a/**",
     ),
-    ("a/**", ["a/b.jsonl", "a/b/c.jsonl"]),
-    ("a/**/c.jsonl", ["a/b/c.jsonl"]),
-    ("run-*/", ["run-1/x.jsonl", "run-2/sub/x.jsonl"]),
-    ("run-[13]/*", ["run-1/x.jsonl"]),
-    ("run-[!1]/**/x.jsonl", ["run-2/sub/x.jsonl"]),
-    (".*", [".x.jsonl"]),
-    (".genrm/*", [".genrm/x.jsonl"]),
-    ("*/none", []),
-]
+    *("a/**", "a/**/c.jsonl", "run-*/", "run-[13]/*", "run-[!1]/**/x.jsonl", ".*", ".genrm/*", "*/none"),
+)
 
 
-def test_patterns_find_the_same_on_s3(s3_bucket):
-    """For any pattern, the same tree as objects gives the same names in the same order."""
-    _put(
-        s3_bucket,
-        [f"rl/{name}" for name in (*_TREE, *_HIDDEN, "", "a/")] + ["rl-other/a.jsonl", "a.jsonl"],
-    )
-    start = f"s3://{s3_bucket.name}/rl/"
-    found = {pattern: _uris(start + pattern) for pattern, _ in _PATTERNS}
-    assert found == {
-        pattern: [start + name for name in expected] for pattern, expected in _PATTERNS
-    }
-    assert len(_uris(f"s3://{s3_bucket.name}/")) == len(_TREE) + 2
-    assert _uris(f"s3://{s3_bucket.name}") == _uris(f"s3://{s3_bucket.name}/")
-    assert _uris(f"s3://{s3_bucket.name}/*.jsonl") == [f"s3://{s3_bucket.name}/a.jsonl"]
-    assert _uris(f"s3://{s3_bucket.name}/nothing/") == []
+def test_patterns_find_the_same_on_s3(here, s3_bucket):
+    """For any pattern, the same tree as objects gives the same names in the same order; a key with
+    wildcards is found under its own name, too.
+    """
+    names = [*_TREE, *_HIDDEN, "x[1].jsonl"]
+    _make_files(here, names)
+    _put(s3_bucket, [*(f"rl/{name}" for name in (*names, "", "a/")), "rl-other/a.jsonl", "a.jsonl"])
+    bucket = f"s3://{s3_bucket.name}"
+    for pattern in _PATTERNS:
+        expected = [f"{bucket}/rl/{name}" for name in _uris(pattern or ".")]
+        assert _uris(f"{bucket}/rl/{pattern}") == expected
+    assert _uris(f"{bucket}/rl/x[1].jsonl") == [f"{bucket}/rl/x[1].jsonl"]
+    assert len(_uris(bucket)) == len(_uris(f"{bucket}/")) == len(_TREE) + 3
+    assert _uris(f"{bucket}/*.jsonl") == [f"{bucket}/a.jsonl"]
+    assert _uris(f"{bucket}/nothing/") == []
 
 
 _NAMES = st.text("ab.[", min_size=1, max_size=3).filter(lambda name: name.strip("."))
@@ -306,15 +281,6 @@ def test_odd_characters_come_back_as_they_are(here, s3_bucket):
     ]
 
 
-def test_s3_key_with_wildcards_is_found_under_its_own_name(s3_bucket):
-    """A pattern that is a key finds that key, besides what it matches."""
-    _put(s3_bucket, ["rl/x[1].jsonl", "rl/x1.jsonl", "rl/x2.jsonl"])
-    start = f"s3://{s3_bucket.name}/rl"
-    assert _uris(f"{start}/x[1].jsonl") == [f"{start}/x1.jsonl", f"{start}/x[1].jsonl"]
-    assert _uris(f"{start}/x[[]1].jsonl") == [f"{start}/x[1].jsonl"]
-    assert _uris(f"{start}/x2.jsonl") == [f"{start}/x2.jsonl"]
-
-
 def test_only_files_are_found(here):
     """Links to files count; links to folders, links to nowhere or to themselves, pipes and sockets
     do not.
@@ -374,12 +340,6 @@ def test_other_places_cannot_be_listed():
     for uri in cases:
         with pytest.raises(UsageError):
             _uris(uri)
-
-
-def test_missing_bucket_is_an_error(s3):
-    """A missing bucket is an error, unlike an empty one."""
-    with pytest.raises(StorageError, match=r"^s3://no-such-bucket/rl/: no such bucket"):
-        _uris("s3://no-such-bucket/rl/*")
 
 
 def test_unfinished_outputs_have_no_beginning_of_a_name(here):

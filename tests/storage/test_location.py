@@ -87,12 +87,6 @@ def test_stem_drops_only_known_suffixes():
         assert stem_of(uri) == stem
 
 
-def test_nothing_stands_beside_a_stream():
-    """A sibling of `-` is a usage error, not a file called `-.metrics.json`."""
-    with pytest.raises(UsageError, match="name an output file"):
-        sibling("-", ".metrics.json")
-
-
 def test_results_outside_the_rl_prefix_are_refused():
     """The message says why, and how to do it anyway."""
     cases = [

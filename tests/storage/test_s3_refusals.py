@@ -111,26 +111,6 @@ def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3):
         open_source(_URI, scripted_s3.store, InputSettings())
 
 
-def test_connection_that_breaks_in_the_middle_is_tried_again(scripted_s3):
-    """A body cut short is fetched again, and the object is whole."""
-    bodies = iter([b"abc", b"abcdef"])
-    scripted_s3.answer = lambda request: (
-        (200, {"ETag": '"a"', "Content-Length": "6"}, b"")
-        if request.method == "HEAD"
-        else (
-            200,
-            {
-                "ETag": '"a"',
-                "Content-Length": "6",
-                "Connection": "close",
-            },
-            next(bodies),
-        )
-    )
-    with open_source(_URI, scripted_s3.store, InputSettings()) as source:
-        assert [line.raw for line in source.iter_lines()] == [b"abcdef"]
-
-
 def test_read_can_be_stopped(scripted_s3):
     """A transfer that is told to stop ends without fetching the rest, though S3 answers slowly and
     breaks off.
@@ -169,14 +149,6 @@ def test_read_can_be_stopped(scripted_s3):
         open_source(_URI, scripted_s3.store, InputSettings(), stop)
     gets = sum(request.method == "GET" for request in scripted_s3.requests)
     assert 0 < gets <= 10
-
-
-def test_read_that_need_not_stop_asks_no_more_than_it_must(scripted_s3):
-    """An object is looked at before and after it is fetched, and fetched once."""
-    scripted_s3.answer = lambda request: (200, {"ETag": '"a"', "Content-Length": "4"}, b"body")
-    with open_source(_URI, scripted_s3.store, InputSettings(), lambda: False) as source:
-        assert [line.raw for line in source.iter_lines()] == [b"body"]
-    assert [request.method for request in scripted_s3.requests] == ["HEAD", "GET", "HEAD"]
 
 
 _PAGE = b"<html><body>Please sign in.</body></html>"

@@ -116,19 +116,6 @@ def test_part_that_fails_ends_the_upload(scripted_s3):
     assert kinds.index("abort") == len(kinds) - 1
 
 
-def test_upload_that_cannot_begin_leaves_nothing_to_give_up(scripted_s3):
-    """A refused beginning is told as such, no part is sent, and there is nothing to abort."""
-    scripted_s3.answer = _accept_but("begin", _refusal(403, "AccessDenied"))
-    sink = scripted_s3.store.open_sink(_URI, overwrite=True)
-    with pytest.raises(  # noqa: PT012
-        StorageError, match=r"access denied \(CreateMultipartUpload\).*s3:PutObject"
-    ):
-        sink.write(bytes(3 * _PART))
-        sink.finish()
-    sink.abort()
-    assert set(_kinds(scripted_s3)) == {"begin"}
-
-
 def test_refused_commit_leaves_nothing(scripted_s3):
     """If joining the parts is refused, that is a storage error, and they are given up."""
     scripted_s3.answer = _accept_but("complete", _refusal(403, "AccessDenied"))

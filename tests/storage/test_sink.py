@@ -168,23 +168,15 @@ def test_two_outputs_with_one_name_are_refused(tmp_path):
 
 
 def test_a_replaced_file_keeps_its_mode(tmp_path):
-    """Replacing a private output never makes it readable to others."""
+    """A private output and its hidden file are never readable to others."""
     for mode in [0o600, 0o660, 0o444]:
         path = tmp_path / "out.jsonl"
         path.touch()
         path.chmod(mode)
-        _open(path, overwrite=True).commit()
+        sink = _open(path, overwrite=True)
+        assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {mode}
+        sink.commit()
         assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-def test_a_hidden_file_has_the_mode_of_the_output_it_replaces(tmp_path):
-    """The content of a private output is private from its first byte."""
-    path = tmp_path / "out.jsonl"
-    path.touch()
-    path.chmod(0o600)
-    sink = _open(path, overwrite=True)
-    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
-    sink.abort()
 
 
 def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path):
