@@ -177,13 +177,14 @@ HOMES = {
     "botocore": ("storage",),
     "types_boto3_s3": ("storage",),
     "_typeshed": ("storage",),
-    "zstandard": ("storage", "judging.journal", "judging.journal_file"),
+    "zstandard": ("storage", "judging.journal", "judging.journal_file", "judging.completion"),
     "pyarrow": ("storage",),
     "msgspec": (
         "scored.json_form",
         "storage.leases",
         "judging.profiles",
         "judging.rubrics",
+        "judging.completion",
         "judging.journal_file",
     ),
     "orjson": (

@@ -22,7 +22,6 @@ from genrm_cli.judging.http.interface import (
     HttpOptions,
     HttpReply,
     HttpRequest,
-    HttpTimeoutError,
     Write,
 )
 from genrm_cli.judging.request_form import RefusedField
@@ -185,17 +184,15 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         """Return the body of a reply with status 200."""
         try:
             reply = await self._http.send(request)
-        except HttpTimeoutError as error:
-            detail = self._mask(f"no reply within {request.timeout_s:.3g} s ({error})")
-            raise CallError(Failure(FailureKind.TIMEOUT, detail), may_pass=True) from error
         except HttpError as error:
-            detail = self._mask(str(error))
-            raise CallError(Failure(FailureKind.CONNECTION, detail), may_pass=True) from error
+            if error.timed_out:
+                found = f"no reply within {request.timeout_s:.3g} s ({error})"
+                raise self._error(FailureKind.TIMEOUT, found) from error
+            raise self._error(FailureKind.CONNECTION, str(error)) from error
         if reply.status != HTTPStatus.OK:
             raise self._status_error(reply)
         if reply.fault is not None:
-            detail = self._mask(reply.fault)
-            raise CallError(Failure(FailureKind.BAD_BODY, detail), may_pass=True)
+            raise self._error(FailureKind.BAD_BODY, reply.fault)
         return reply.body
 
     def _status_error(self, reply: HttpReply) -> CallError:
@@ -209,15 +206,10 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     def _body_error(self, found: str, content: bytes) -> CallError:
         start = self._key.mask(content.decode("utf-8", "replace"))[:80]
         # A proxy's HTML page with status 200 disappears once the server behind it is back.
-        return CallError(
-            Failure(FailureKind.BAD_BODY, self._mask(f"{found}: {start!r}")), may_pass=True
-        )
+        return self._error(FailureKind.BAD_BODY, f"{found}: {start!r}")
 
-    def _mask(self, text: str) -> str:
-        """Mask the key, and cut the middle out of a long text: the error comes first or, after a
-        trace, last.
-        """
-        return _cut(self._key.mask(text))
+    def _error(self, kind: FailureKind, detail: str) -> CallError:
+        return CallError(Failure(kind, _cut(self._key.mask(detail))), may_pass=True)
 
 
 # Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one
@@ -301,6 +293,7 @@ def _error_of(
 
 
 def _cut(text: str) -> str:
+    """Cut the middle out of a long text: the error comes first or, after a trace, last."""
     kept_chars = (_MAX_DETAIL_CHARS - 3) // 2
     return text if len(text) <= _MAX_DETAIL_CHARS else f"{text[:kept_chars]}...{text[-kept_chars:]}"
 

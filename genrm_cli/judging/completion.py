@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from genrm_cli.judging.requests import Reply
 
 _Object = dict[str, object]
@@ -73,34 +75,31 @@ def _text_in(content: object) -> str:
     return "".join(_text(part.get("text")) or "" for part in parts)
 
 
+class _Likely(msgspec.Struct):
+    token: str
+    logprob: float
+
+
+class _Token(_Likely):
+    top_logprobs: list[_Likely] | None = None
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_Token]
+
+
 def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
     """Return the tokens, each with the likely tokens in its place; none if the data is
     malformed.
     """
-    content = _object(logprobs).get("content")
-    if not isinstance(content, list):
+    try:
+        content = msgspec.convert(logprobs, _Logprobs).content
+    except msgspec.ValidationError:
         return ()
-    tokens: list[tuple[str, dict[str, float]]] = []
-    for token in map(_object, content):
-        text = _text(token.get("token"))
-        if text is None:
-            return ()
-        tokens.append((text, _likely(token)))
-    return tuple(tokens)
-
-
-def _likely(token: _Object) -> dict[str, float]:
-    """Return the tokens that were likely in the place of this one, itself included; skip anything
-    but numbers.
-    """
-    top = token.get("top_logprobs")
-    likely: dict[str, float] = {}
-    for each in map(_object, [token, *(top if isinstance(top, list) else [])]):
-        text = each.get("token")
-        value = each.get("logprob")
-        if isinstance(text, str) and isinstance(value, int | float) and not isinstance(value, bool):
-            likely[text] = float(value)
-    return likely
+    return tuple(
+        (each.token, {like.token: like.logprob for like in (each, *(each.top_logprobs or ()))})
+        for each in content
+    )
 
 
 def _text(value: object) -> str | None:

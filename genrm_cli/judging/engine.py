@@ -19,7 +19,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Protocol
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.judging.claims import POLL_S
@@ -35,14 +34,22 @@ _AT_ONCE = 16  # requests whose texts are held together
 _RECENT = 4_096  # outcomes remembered without a journal: those of several groups, in a few MB
 
 
-class Judge(Protocol):
-    """Answers requests."""
+class Judge:
+    """Answers requests. This one knows all answers without asking; others override its methods."""
+
+    @property
+    def stopped_by(self) -> StoppedBy | None:
+        """Why no more requests are made; None while the run continues."""
+        return None
 
     def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request; `judge_idx` is the number of its repeat."""
+        del judge_idx
+        return JudgeRequest(prompt)
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return the known outcome of each; None where the judge must be asked."""
+        raise NotImplementedError
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was
@@ -50,24 +57,16 @@ class Judge(Protocol):
 
         `since_s` is when the request began to wait, by the loop's clock; it limits the wait of a
         server's request."""
+        del lane, since_s
+        return None
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
         """Ask. A failed call does not raise: it is a `Failure`."""
-
-    @property
-    def stopped_by(self) -> StoppedBy | None:
-        """Why no more requests are made; None while the run continues."""
+        raise NotImplementedError
 
 
-class LexicalJudge:
-    """The built-in baseline; all its outcomes are known without asking."""
-
-    stopped_by = None
-
-    def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
-        """Keep the prompt; all repeats get the same answer."""
-        del judge_idx
-        return JudgeRequest(prompt)
+class LexicalJudge(Judge):
+    """The built-in baseline; all its outcomes are known without asking, the same for repeats."""
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Judge pairs; refuse other prompts."""
@@ -77,16 +76,6 @@ class LexicalJudge:
         if not isinstance(prompt, PairwisePrompt):
             return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
         return Outcome(judge_lexically(prompt))
-
-    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
-        """Never needed: everything is known."""
-        del lane, since_s
-        return None
-
-    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Never needed: everything is known."""
-        del slot
-        return self._judge(request.prompt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +88,7 @@ class RecallPolicy:
     with_replies: bool = False  # also recall the judge's replies, which takes longer
 
 
-class CachedJudge:
+class CachedJudge(Judge):
     """A live judge that is asked each request once, and whose outcomes are kept in a journal.
 
     Two equal requests would get two samples of a judge's opinion, and equal responses different

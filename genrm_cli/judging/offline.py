@@ -21,7 +21,7 @@ from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import count_turns
 from genrm_cli.judging.remote import OutdatedRequestError, RemoteJudge
-from genrm_cli.judging.requests import JudgeRequest, Reply
+from genrm_cli.judging.requests import JudgeRequest, Reply, count_reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome, StoppedBy
 
 CHAT_URL = "/v1/chat/completions"
@@ -206,10 +206,7 @@ def _second_id(second: JudgeRequest) -> bytes:
 def _count(outcome: Outcome, reply: Reply | Failure) -> None:
     outcome.attempts += 1
     if isinstance(reply, Reply):
-        outcome.prompt_tokens += reply.prompt_tokens or 0
-        outcome.completion_tokens += reply.completion_tokens or 0
-        outcome.cached_tokens += reply.cached_tokens or 0
-        outcome.reply_text = reply.text
+        count_reply(outcome, reply)
 
 
 def parse_reply_line(line: Record) -> Reply | CallError | None:

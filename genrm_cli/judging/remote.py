@@ -39,7 +39,7 @@ from genrm_cli.judging.profiles.profile import (
     sample_prompt,
 )
 from genrm_cli.judging.request_form import RefusedField, RequestForm, limit_of
-from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply
+from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply, count_reply
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, ProbeResult, StoppedBy
 
@@ -61,8 +61,7 @@ class RemoteJudge:
         name: its name in the journal.
         form: how the model's server takes requests; another version outdates those that were
             prepared before.
-        label: this name, with the context length to which prompts are shortened, the form of its
-            requests, and whether it was not probed: from it, other runs learn them.
+        context_tokens: the context length to which prompts are shortened.
         probe: the result of its probe, or of the probe before the verdicts in the journal; None if
             it was not asked.
     """
@@ -89,8 +88,8 @@ class RemoteJudge:
         self._latencies = latencies or Latencies()
         self.model = model
         self.name = f"{judge_id or model} · {profile.name}-{profile.version}"
-        self._context = ""
-        self._unprobed = "" if is_probed else _UNPROBED
+        self.context_tokens: int | None = None
+        self._is_probed = is_probed
         self.probe: ProbeResult | None = None
         self.pool = pool
         self.profile = profile
@@ -116,22 +115,20 @@ class RemoteJudge:
         self._trial = JudgeRequest(
             prompt, self._body_of(render_messages(self.profile, prompt), (), **{limit: tokens})
         )
-        self._relabel()
 
     @property
     def changeable_fields(self) -> Collection[str]:
         """Names of the fields in its requests that the user may change."""
         return self._request_fields.keys() - {"model"}
 
-    def set_context(self, tokens: int) -> None:
-        """Note the context length to which prompts are shortened."""
-        self._context = f"{tokens}{_TOKENS}"
-        self._relabel()
-
-    def _relabel(self) -> None:
-        self.label = " · ".join(
-            filter(None, (self.name, self._context, str(self.form), self._unprobed))
-        )
+    @property
+    def label(self) -> str:
+        """Its name, with the context length to which prompts are shortened, the form of its
+        requests, and whether it was not probed: from it, other runs learn them.
+        """
+        context = "" if self.context_tokens is None else f"{self.context_tokens}{_TOKENS}"
+        unprobed = "" if self._is_probed else _UNPROBED
+        return " · ".join(filter(None, (self.name, context, str(self.form), unprobed)))
 
     def take_over(self, label: str) -> int | None:
         """Take over from a label of this judge the form of requests and whether it was probed;
@@ -366,10 +363,7 @@ class RemoteJudge:
             else:
                 if not slot.on_trial:
                     outcome.result = before  # the reply cancels the failures before it
-                    outcome.prompt_tokens += reply.prompt_tokens or 0
-                    outcome.completion_tokens += reply.completion_tokens or 0
-                    outcome.cached_tokens += reply.cached_tokens or 0
-                    outcome.reply_text = reply.text
+                    count_reply(outcome, reply)
                     return reply
                 slot = await self._slot_in_time(gives_up_at_s)
                 continue

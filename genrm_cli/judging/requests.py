@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from genrm_cli.neutralise.forms import Forms
+from genrm_cli.verdicts import Outcome
 
 Images = tuple[tuple[str, str], ...]
 
@@ -115,6 +116,14 @@ class Reply(NamedTuple):
     cached_tokens: int | None = None
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
     model: str | None = None
+
+
+def count_reply(outcome: Outcome, reply: Reply) -> None:
+    """Add the text and the tokens of a reply to an outcome."""
+    outcome.prompt_tokens += reply.prompt_tokens or 0
+    outcome.completion_tokens += reply.completion_tokens or 0
+    outcome.cached_tokens += reply.cached_tokens or 0
+    outcome.reply_text = reply.text
 
 
 class RequestId(NamedTuple):

@@ -23,9 +23,9 @@ Write = Callable[[bytes], object]
 class HttpError(Exception):
     """No reply came; the text names the cause."""
 
-
-class HttpTimeoutError(HttpError):
-    """The request took longer than its timeout."""
+    def __init__(self, cause: str, *, timed_out: bool = False) -> None:
+        super().__init__(cause)
+        self.timed_out = timed_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,19 @@ class HttpReply:
             is_full = len(unpacked) == PIECE_BYTES and not self._unpacker.eof
             packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
             yield unpacked
+
+
+def read_headers(header: Callable[[str], str | None]) -> dict[str, str]:
+    """Return the headers of a reply that are read; servers may send any byte in them."""
+    found = {}
+    for name in READ_HEADERS:
+        try:
+            value = header(name)
+        except ValueError:  # pyreqwest reads ASCII only
+            value = NOT_ASCII
+        if value:
+            found[name] = value if value.isascii() else NOT_ASCII
+    return found
 
 
 class HttpClient(Protocol):

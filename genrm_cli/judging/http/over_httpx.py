@@ -14,13 +14,11 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from genrm_cli.judging.http.interface import (
-    NOT_ASCII,
-    READ_HEADERS,
     HttpError,
     HttpOptions,
     HttpReply,
     HttpRequest,
-    HttpTimeoutError,
+    read_headers,
 )
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=1, keepalive_expiry=90)
@@ -55,7 +53,7 @@ class HttpxClient:
                 async with asyncio.timeout(request.timeout_s):
                     return await _exchange(client, request)
             except TimeoutError as error:
-                raise HttpTimeoutError("timed out") from error
+                raise HttpError("timed out", timed_out=True) from error
             except httpx.ConnectTimeout as error:
                 limit_s = self._options.connect_timeout_s
                 raise HttpError(f"no connection within {limit_s:.3g} s") from error
@@ -112,7 +110,7 @@ async def _exchange(client: httpx.AsyncClient, request: HttpRequest) -> HttpRepl
         )
     response = await client.send(sent, stream=True)
     try:
-        reply = HttpReply(response.status_code, _headers(response), request.write)
+        reply = HttpReply(response.status_code, read_headers(response.headers.get), request.write)
         async for piece in response.aiter_raw():
             if not reply.feed(piece):
                 break
@@ -120,14 +118,6 @@ async def _exchange(client: httpx.AsyncClient, request: HttpRequest) -> HttpRepl
         await response.aclose()
     reply.end()
     return reply
-
-
-def _headers(response: httpx.Response) -> dict[str, str]:
-    found = {}
-    for name in READ_HEADERS:
-        if value := response.headers.get(name):
-            found[name] = value if value.isascii() else NOT_ASCII
-    return found
 
 
 def _proxy_of(url: str) -> str | None:

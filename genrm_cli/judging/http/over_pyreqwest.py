@@ -11,18 +11,15 @@ from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError, RequestTimeoutError
 from pyreqwest.multipart import FormBuilder, PartBuilder
 from pyreqwest.request import StreamRequest
-from pyreqwest.response import Response
 
 from genrm_cli.judging.http.interface import (
     MAX_REPLY_BYTES,
-    NOT_ASCII,
     PIECE_BYTES,
-    READ_HEADERS,
     HttpError,
     HttpOptions,
     HttpReply,
     HttpRequest,
-    HttpTimeoutError,
+    read_headers,
 )
 
 
@@ -64,8 +61,7 @@ class PyreqwestClient:
             # The library does not distinguish the two, but a call that ended before its own timeout
             # hit that of the connection.
             is_early = time.monotonic() - started_s < request.timeout_s
-            kind = HttpError if is_early else HttpTimeoutError
-            raise kind(_reason(error)) from error
+            raise HttpError(_reason(error), timed_out=not is_early) from error
         except (PyreqwestError, ValueError) as error:  # ValueError: the URL
             raise HttpError(_reason(error)) from error
 
@@ -86,7 +82,7 @@ class PyreqwestClient:
 
 async def _receive(sent: StreamRequest, request: HttpRequest) -> HttpReply:
     async with sent as response:
-        reply = HttpReply(response.status, _headers(response), request.write)
+        reply = HttpReply(response.status, read_headers(response.get_header), request.write)
         # Fewer bytes than asked for are the last ones, so that a usual reply is read in one step.
         asked = MAX_REPLY_BYTES + 1 if request.write is None else PIECE_BYTES
         while piece := await response.body_reader.read(asked):
@@ -94,18 +90,6 @@ async def _receive(sent: StreamRequest, request: HttpRequest) -> HttpReply:
                 break
     reply.end()
     return reply
-
-
-def _headers(response: Response) -> dict[str, str]:
-    found = {}
-    for name in READ_HEADERS:
-        try:
-            value = response.get_header(name)
-        except ValueError:  # the library reads ASCII only, and servers may send any byte
-            value = NOT_ASCII
-        if value:
-            found[name] = value
-    return found
 
 
 def _form(name: str, file: BinaryIO) -> FormBuilder:

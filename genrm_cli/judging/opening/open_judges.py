@@ -314,7 +314,7 @@ def _set_context(judge: _OpenJudge, reported: int | None, journal: Journal | Non
         length = remote.take_over(label)
     judge.spec = replace(judge.spec, max_model_len=length or None)
     if length:
-        remote.set_context(length)
+        remote.context_tokens = length
 
 
 async def _context_of(endpoint: Endpoint, model: str, timeout_s: float) -> int | None:
