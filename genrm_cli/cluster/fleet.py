@@ -18,13 +18,12 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from genrm_cli import __version__
-from genrm_cli.cluster.fleet_events import FleetEvent, ShardEvent, WorkerLostEvent
 from genrm_cli.cluster.start import in_one_line, living_nodes, watch_cluster
 from genrm_cli.cluster.worker import Order, ShardResult, Worker, WorkerState
-from genrm_cli.errors import StorageError, UsageError, how_to_install
+from genrm_cli.errors import Message, StorageError, UsageError, counted, how_to_install
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.event import Event
+from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.metrics.progress import COUNTS
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.tasks import first_error_of
@@ -35,6 +34,49 @@ _SILENCE_LIMIT_S = 60.0  # a worker answers at once, unless its node is lost or 
 _START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
 _STOP_LIMIT_S = 6.0  # below the ten seconds that `docker stop` waits
 _SPENT = ("calls", "prompt_tokens", "completion_tokens", "retries")  # fields of `RunMetrics`
+
+
+@dataclass(frozen=True, slots=True)
+class FleetEvent(Event):
+    """The workers start."""
+
+    workers: int
+    nodes: int
+
+    def text(self) -> str:
+        """Say how many."""
+        return f"asking with {counted(self.workers, 'worker')} on {counted(self.nodes, 'node')}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLostEvent(Event):
+    """A worker cannot be reached; another takes its shard over."""
+
+    severity = Severity.WARNING
+    shard: str
+    detail: str
+
+    def text(self) -> str:
+        """Name the shard."""
+        return f"the worker of shard {self.shard} was lost ({self.detail}); another continues"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEvent(Event):
+    """A shard is asked about; `errors` are those of its inputs that failed."""
+
+    shard: str
+    errors: Sequence[Message]
+
+    @property
+    def level(self) -> Severity:
+        """A warning if inputs failed."""
+        return Severity.WARNING if self.errors else Severity.INFO
+
+    def text(self) -> Message | None:
+        """Say why inputs failed."""
+        parts = [part for error in self.errors for part in ("; ", error)]
+        return Message.of(f"shard {self.shard}: ", *parts[1:]) if parts else None
 
 
 @dataclass(eq=False, slots=True)

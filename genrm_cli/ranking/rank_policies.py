@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from genrm_cli.errors import (
-    InputError,
     SettingRef,
     TooManyUnscoredError,
     UsageError,
@@ -15,7 +14,7 @@ from genrm_cli.errors import (
 )
 from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
+from genrm_cli.jobs.due.inputs import Task, only_task
 from genrm_cli.jobs.due.refusals import refuse_input, resume_text
 from genrm_cli.jobs.estimate import RunEstimate, add_known, estimate_rest
 from genrm_cli.jobs.index import index_input
@@ -139,7 +138,7 @@ def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings
 def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:
     """Plan what `rank_policies` would ask, without a call; blocks."""
     run = _checked(run, options)
-    task = _task_of(given, run.settings)
+    task = _set_of(given, run.settings)
     with ExitStack() as opened:
         contest = opened.enter_context(_reading(task, options, run))
         path = known_journal(task.places.scored, run.settings)
@@ -168,7 +167,7 @@ async def rank_policies(
         CancelledError: the run was interrupted, also by SIGTERM.
     """
     run = _checked(run, options)
-    task = _task_of(given, run.settings)
+    task = _set_of(given, run.settings)
     metrics = run.metrics
     labels: list[PolicyLabel] = []
     if labels_uri is not None:
@@ -256,15 +255,9 @@ def _checked(run: RunContext, options: RankOptions) -> RunContext:
     return replace(run, plan=replace(plan, pairing=pairing, keep_replies=False))
 
 
-def _task_of(given: Sequence[str], settings: Settings) -> Task:
+def _set_of(given: Sequence[str], settings: Settings) -> Task:
     """Return the files of a command line as one set, whose journal is that of `genrm score`."""
-    anywhere = changed(settings, together=True, output=None, any_prefix=True)
-    task = next(iter_tasks(given, anywhere), None)
-    if task is None:
-        raise InputError(f"{', '.join(given)}: {NO_ROLLOUT_FILES}.")
-    if task.problem is not None:
-        raise task.problem
-    return task
+    return only_task(given, changed(settings, together=True, output=None, any_prefix=True))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
@@ -129,6 +130,23 @@ def iter_tasks(
         tasks, key=lambda task: task.uri
     ):  # the same set in any order of its files
         yield members[0] if len(members) == 1 else _set_of(members, settings)
+
+
+def only_task(inputs: Sequence[str], settings: Settings) -> Task:
+    """Return the only input of a command line; raise its problem, or what is wrong with their
+    number.
+    """
+    tasks = list(islice(iter_tasks(inputs, settings), 2))
+    if not tasks:
+        raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
+    if len(tasks) > 1:
+        raise UsageError(
+            f"{tasks[1].uri}: one file is read; ",
+            naming("name one, or a set of files with $together."),
+        )
+    if tasks[0].problem is not None:
+        raise tasks[0].problem
+    return tasks[0]
 
 
 def _set_of(members: Sequence[Task], settings: Settings) -> Task:

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-from genrm_cli.errors import InputError, UsageError, naming
+from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, iter_stages
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
+from genrm_cli.jobs.due.inputs import only_task
 from genrm_cli.jobs.index import index_input
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
@@ -64,7 +63,8 @@ def _iter_groups(
     """Yield the groups of a file, or of a set of files, with its plan; or only the one with this
     key.
     """
-    task = _task_of(inputs, run)
+    anywhere = changed(run.settings, any_prefix=True)  # nothing is written
+    task = only_task(inputs, anywhere)
     with task.sources(run) as sources, index_input(sources, run) as index:
         plan = index.plan.with_judges(run.judge_specs())
         for _, _, group in index.iter_groups():
@@ -73,21 +73,6 @@ def _iter_groups(
     if not run.metrics.rollouts:
         first = (": ", index.rejects[0].message) if index.rejects else ()
         raise InputError(f"{task.uri}: the input holds no rollouts", *first, ".")
-
-
-def _task_of(inputs: Sequence[str], run: RunContext) -> Task:
-    anywhere = changed(run.settings, any_prefix=True)  # nothing is written
-    tasks = list(islice(iter_tasks(inputs, anywhere), 2))
-    if not tasks:
-        raise InputError(f"{', '.join(inputs)}: {NO_ROLLOUT_FILES}.")
-    if len(tasks) > 1:
-        raise UsageError(
-            f"{tasks[1].uri}: one file is read; ",
-            naming("name one, or a set of files with $together."),
-        )
-    if tasks[0].problem is not None:
-        raise tasks[0].problem
-    return tasks[0]
 
 
 def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
