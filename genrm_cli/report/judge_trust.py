@@ -6,7 +6,7 @@ from typing import Literal
 
 from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text
-from genrm_cli.report.report_figures import Mean, RunFigures, Share
+from genrm_cli.report.report_figures import Mean, RunFigures, Share, share_of
 
 Weight = Literal["no", "care", "fine", "unknown"]
 # Conventions, not measured: up to 1 in 20, a defect is left to the figures of the page; above 1 in
@@ -14,13 +14,15 @@ Weight = Literal["no", "care", "fine", "unknown"]
 _MANY = 0.25
 _SOME = 0.05
 _FLIPS = 0.25  # half of what a judge flips that draws its verdicts at random
-_LEANS = 0.05  # of the first place, beyond its interval
+_LEANS = 0.05  # of the first place
+_PERCENT_FROM = 20  # of fewer, a percentage claims more than the count
 _PROBES = {
     "skipped": "The judge was not probed: nothing shows that it prefers a right answer to "
     "nonsense.",
     "incomplete": "The probe of the judge is incomplete: an endpoint was busy or down.",
 }
-_ANSWERS = {
+# From the heaviest on.
+_ANSWERS: dict[Weight, str] = {
     "no": "Not in its current state",
     "care": "With care: look at the points below first",
     "unknown": "It cannot be told yet: score more groups together",
@@ -48,8 +50,15 @@ class Trust:
 
 def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
     """Return how far the rewards of a run can be trusted."""
-    order = {"no": 0, "care": 1, "unknown": 2, "fine": 3}
-    reasons = sorted(_iter_reasons(figures, has_comparisons), key=lambda each: order[each.weight])
+    reasons = list(_of_rewards(figures))
+    if not has_comparisons:
+        reasons += _unknown(
+            "No comparisons file next to the scored lines: the judge's replies are unknown."
+        )
+    elif figures.failed.of or figures.not_asked:
+        reasons += _of_verdicts(figures)
+    reasons += _of_length(figures.length_effect)
+    reasons.sort(key=lambda each: list(_ANSWERS).index(each.weight))
     # Other figures may be missing; without the reliability, nobody knows whether rewards are noise.
     heaviest = (
         each.weight
@@ -60,40 +69,8 @@ def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
     return Trust(weight, _ANSWERS[weight], tuple(reasons))
 
 
-def _iter_reasons(figures: RunFigures, has_comparisons: bool) -> Iterator[Ground]:
-    if figures.is_baseline:
-        yield Ground(
-            "no", "The built-in lexical baseline judged this, not a reward model.", "baseline"
-        )
-    if figures.partial is not None:
-        yield Ground("no", f"Partial: {figures.partial}.", "unscored")
-    if figures.probe in _PROBES:
-        yield Ground("care", _PROBES[figures.probe])
-    if not figures.scored:
-        yield Ground("no", "No rollout has a reward.")
-    yield from _unscored(figures)
-    yield from _spread(figures)
-    yield from _reliability(figures)
-    if not has_comparisons:
-        yield Ground(
-            "unknown",
-            "No comparisons file next to the scored lines: the judge's replies are unknown.",
-        )
-    elif figures.failed.of or figures.not_asked:
-        yield from _judging(figures)
-    yield from _length(figures.length_effect)
-    caused_failures = figures.caused_failures.count
-    repeated = figures.repeated.count
-    if caused_failures:
-        yield Ground(
-            "care",
-            f"{caused_failures:,} rollouts make requests to the judge fail.",
-            "caused_failures",
-        )
-    if repeated:
-        yield Ground(
-            "care", f"{repeated:,} responses duplicate another response in their group.", "repeated"
-        )
+def _unknown(text: str) -> Iterator[Ground]:
+    yield Ground("unknown", text)
 
 
 def _weight_of(share: float, many: float) -> Weight:
@@ -103,28 +80,49 @@ def _weight_of(share: float, many: float) -> Weight:
     return "care" if share > _SOME else "fine"
 
 
-def _unscored(figures: RunFigures) -> Iterator[Ground]:
+def _weight_around(neutral: float, limit: float, of: Mean | Share) -> Weight:
+    """Return `fine` if a figure is within a limit around the neutral value at both ends of its
+    interval, `care` if it is beyond and surely not neutral, else `unknown`.
+    """
+    value = of.mean if isinstance(of, Mean) else of.value
+    if value is None or of.low is None or of.high is None:
+        return "unknown"
+    if max(neutral - of.low, of.high - neutral) <= limit:
+        return "fine"
+    is_sure = of.low > neutral or of.high < neutral
+    return "care" if is_sure and abs(value - neutral) > limit else "unknown"
+
+
+def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
+    if figures.is_baseline:
+        text = "The built-in lexical baseline judged this, not a reward model."
+        yield Ground("no", text, "baseline")
+    if figures.partial is not None:
+        yield Ground("no", f"Partial: {figures.partial}.", "unscored")
+    if figures.probe in _PROBES:
+        yield Ground("care", _PROBES[figures.probe])
     missing = figures.rollouts - figures.scored
-    if missing:
-        share = missing / figures.rollouts
-        yield Ground(
-            _weight_of(share, _MANY),
-            f"{missing:,} of {figures.rollouts:,} rollouts ({share:.1%}) have no reward.",
-            "unscored",
-        )
+    if not figures.scored:
+        yield Ground("no", "No rollout has a reward.", "unscored")
+    elif missing:
+        share = share_of(missing, figures.rollouts)
+        text = f"{_share_text(share)} rollouts have no reward."
+        yield Ground(_weight_of(missing / figures.rollouts, _MANY), text, "unscored")
     else:
         yield Ground("fine", "Every rollout has a reward.")
-
-
-def _spread(figures: RunFigures) -> Iterator[Ground]:
-    if figures.flat.value is None:
-        yield Ground("unknown", "Spread within groups: not measurable, no group has two rewards.")
-    elif figures.flat.count:
-        text = (
-            f"In {figures.flat.count:,} of {figures.flat.of:,} groups all rewards are equal: "
-            "nothing to learn there."
-        )
-        yield Ground(_weight_of(figures.flat.value, 0.5), text, "no-spread")
+    flat = figures.flat
+    if flat.value is None:
+        yield from _unknown("Spread within groups: not measurable, no group has two rewards.")
+    elif flat.count:
+        text = f"All rewards are equal in {_share_text(flat)} groups: nothing to learn there."
+        yield Ground(_weight_of(flat.value, 0.5), text, "no-spread")
+    yield from _of_reliability(figures)
+    for share, text, tag in (
+        (figures.caused_failures, "rollouts make requests to the judge fail", "caused_failures"),
+        (figures.repeated, "responses duplicate another response in their group", "repeated"),
+    ):
+        if share.count:
+            yield Ground("care", f"{share.count:,} {text}.", tag)
 
 
 _RELIABILITY: dict[str, tuple[Weight, str]] = {
@@ -135,80 +133,69 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
 }
 
 
-def _reliability(figures: RunFigures) -> Iterator[Ground]:
+def _of_reliability(figures: RunFigures) -> Iterator[Ground]:
     mean = figures.reliability.mean
+    low = figures.reliability.low
+    high = figures.reliability.high
     if mean is None:
         why = figures.unmeasured or "no metrics file says how it was compared"
         yield Ground("unknown", f"Signal or noise: not measurable: {why}.", "noisy")
         return
-    low = figures.reliability.low
-    high = figures.reliability.high
     ends = None if low is None or high is None else (low, high)
+    interval = "" if ends is None else f" ({low:.2f} to {high:.2f})"
     word = reliability_word(ends)
     weight, words = _RELIABILITY[word]
     if word in ("low", "fair"):
         is_panel = figures.panel_agreement is not None
         words += f"; {remedy_text(figures.rings_needed, mean, is_panel=is_panel)}"
-    interval = "" if ends is None else f" ({low:.2f} to {high:.2f})"
-    yield Ground(
-        weight,
-        f"Mean reliability {mean:.2f}{interval}: differences between rewards {words}.",
-        "noisy",
-    )
-    if (figures.noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
-        noisy = f"{figures.noisy.count:,} of {figures.noisy.of:,} groups"
-        text = f"{noisy} are mostly noise (reliability below {NOISY_BELOW})."
+    text = f"Mean reliability {mean:.2f}{interval}: differences between rewards {words}."
+    yield Ground(weight, text, "noisy")
+    noisy = figures.noisy
+    if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
+        text = f"{_share_text(noisy)} groups are mostly noise (reliability below {NOISY_BELOW})."
         yield Ground("care", text, "noisy")
 
 
-def _judging(figures: RunFigures) -> Iterator[Ground]:
+def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
     if figures.not_asked:
-        yield Ground(
-            "care", f"{figures.not_asked:,} planned comparisons were not asked.", "not-asked"
-        )
+        text = f"{figures.not_asked:,} planned comparisons were not asked."
+        yield Ground("care", text, "not-asked")
     failed = figures.failed
     if failed.value:
-        weight = _weight_of(failed.value, _MANY)
-        yield Ground(weight, f"{_share_text(failed)} comparisons have no verdict.", "failed")
+        text = f"{_share_text(failed)} comparisons have no verdict."
+        yield Ground(_weight_of(failed.value, _MANY), text, "failed")
     first = figures.first_place
-    if first.value is not None and first.low is not None and first.high is not None:
-        leans = first.low > 0.5 + _LEANS or first.high < 0.5 - _LEANS
-        side = "first" if first.value >= 0.5 else "second"
-        text = (
-            f"The response shown {side} wins {max(first.value, 1 - first.value):.1%} of "
-            f"{first.of:,} verdicts"
-        )
-        yield Ground("care" if leans else "fine", f"{text}; 50% is fair.")
+    if first.value is not None:
+        weight = _weight_around(0.5, _LEANS, first)
+        text = f"The response shown first wins {_share_text(first)} verdicts; 50% is fair."
+        yield Ground(weight, text)
     flips = figures.flips
     if flips.value is None:
-        yield Ground(
-            "unknown",
-            "Flips when the order is swapped: not measurable, no pair was judged in both orders.",
+        yield from _unknown(
+            "Flips when the order is swapped: not measurable, no pair was judged in both orders."
         )
     elif flips.count:
         text = f"{_share_text(flips)} pairs flip when the order is swapped."
-        yield Ground("care" if flips.value > _FLIPS else "fine", text, "flips")
+        yield Ground(_weight_around(0.0, _FLIPS, flips), text, "flips")
 
 
-def _length(effect: Mean) -> Iterator[Ground]:
+def _of_length(effect: Mean) -> Iterator[Ground]:
     if effect.mean is None:
-        yield Ground(
-            "unknown",
-            "Length effect: not measurable, no group has three rewards and lengths that differ.",
+        yield from _unknown(
+            "Length effect: not measurable, no group has three rewards and lengths that differ."
         )
         return
-    sure = (
-        effect.low is not None and effect.high is not None and (effect.low > 0 or effect.high < 0)
-    )
-    strong = abs(effect.mean) > STRONG_LENGTH and sure
-    direction = "longer" if effect.mean > 0 else "shorter"
-    text = f"Reward and length correlate by {effect.mean:+.2f} within groups"
-    yield Ground(
-        "care" if strong else "fine",
-        f"{text}: {direction} responses win." if strong else f"{text}.",
-        "long-wins",
-    )
+    weight = _weight_around(0.0, STRONG_LENGTH, effect)
+    more = ""
+    if weight == "care":
+        more = f": {'longer' if effect.mean > 0 else 'shorter'} responses win"
+    text = f"Reward and length correlate by {effect.mean:+.2f} within groups{more}."
+    yield Ground(weight, text, "long-wins")
 
 
 def _share_text(share: Share) -> str:
-    return f"{share.count:,} of {share.of:,} ({share.value:.1%})"
+    """Return a count of all; from twenty on with its percentage and interval."""
+    text = f"{share.count:,} of {share.of:,}"
+    if share.of < _PERCENT_FROM or share.value is None:
+        return text
+    return f"{text} ({share.value:.1%}, {share.low:.1%} to {share.high:.1%})"

@@ -9,6 +9,7 @@ from typing import get_args
 import numpy as np
 
 from genrm_cli.json_types import Record
+from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.plan_reliability import RingsNeeded, unmeasured_text
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, RunningStats, wilson_interval
@@ -56,9 +57,8 @@ class Histogram:
 
     def bin_of(self, value: float) -> int:
         """Return the bin of a value that was counted."""
-        return min(
-            max(int(np.searchsorted(self.edges, value, side="right")) - 1, 0), len(self.counts) - 1
-        )
+        place = int(np.searchsorted(self.edges, value, side="right")) - 1
+        return min(max(place, 0), len(self.counts) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,7 @@ class RunFigures:
         first_place: verdicts for the response shown first, of those that prefer one.
         caused_failures: rollouts that make the judge fail.
         repeated: responses equal to another of their group.
+        repeats: pairs of repeats of a comparison that agree; None without a metrics file.
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty
             without a metrics file.
@@ -126,7 +127,7 @@ class RunFigures:
     repeated: Share
     components: Mapping[str, Mean]
     panel_agreement: float | None = None
-    repeat_agreement: float | None = None
+    repeats: Share | None = None
     cost: Mapping[str, float] = field(default_factory=dict)
     masked: Mapping[str, int] = field(default_factory=dict)
     sessions: SessionSummary | None
@@ -147,9 +148,9 @@ def figures_of(
     """Return the figures of a run; its prices are per million tokens of prompts and of replies."""
     measured = [group.measures for group in groups]
     rewards = [reward for each in measured for reward in each.rewards]
-    spreads, effects, reliabilities = (
-        _known(measured, name) for name in ("spread", "length_effect", "reliability")
-    )
+    spreads = _known(measured, "spread")
+    effects = _known(measured, "length_effect")
+    reliabilities = _known(measured, "reliability")
     failures = _counted(group.failures for group in groups)
     verdicts = VerdictCounts()
     for each in measured:
@@ -162,8 +163,10 @@ def figures_of(
     failed = sum(failures.values())
     rollouts = _total(groups, "size")
     reliability = mean_of(reliabilities, 1.0)
-    # Groups share what is not known of the judge: the run knows the interval.
-    interval = None if metrics is None else metrics.reliability_interval
+    if metrics is not None and metrics.reliability_interval is not None:
+        # Groups share what is not known of the judge: the run knows the interval.
+        low, high = metrics.reliability_interval
+        reliability = replace(reliability, mean=metrics.reliability.mean, low=low, high=high)
     return RunFigures(
         uri=uri,
         judge=judge,
@@ -177,9 +180,7 @@ def figures_of(
         spread=mean_of(spreads),
         spread_histogram=histogram_of(spreads, least=0.0),
         flat=share_of(sum(each.is_flat for each in measured), len(spreads)),
-        reliability=reliability
-        if metrics is None or interval is None
-        else replace(reliability, mean=metrics.reliability.mean, low=interval[0], high=interval[1]),
+        reliability=reliability,
         reliability_histogram=histogram_of(reliabilities, least=0.0, most=1.0),
         noisy=share_of(sum(each.is_noisy for each in measured), len(reliabilities)),
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
@@ -205,7 +206,7 @@ def figures_of(
 def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
     """Return the figures that only the metrics file has."""
     cost: dict[str, float] = {name: getattr(metrics, name) for name in _COST}
-    paid = (metrics.prompt_tokens * prices[0] + metrics.completion_tokens * prices[1]) / 1_000_000
+    paid = cost_of(metrics.prompt_tokens, metrics.completion_tokens, *prices)
     if paid and metrics.rollouts:
         cost |= {"cost": paid, "cost_of_1000": 1000 * paid / metrics.rollouts}
     probes = [judge.probe for judge in metrics.judge.judges]
@@ -217,7 +218,10 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "rings_needed": metrics.rings_needed,
         "unmeasured": _why_unmeasured(metrics),
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
-        "repeat_agreement": metrics.repeat_agreement,
+        "repeats": share_of(
+            round((metrics.repeat_agreement or 0) * metrics.pairs_of_repeats),
+            metrics.pairs_of_repeats,
+        ),
         "cost": cost,
         "masked": {name: count for name, count in metrics.redactions.items() if count},
     }
@@ -243,19 +247,16 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
     stats = RunningStats()
     for value in values:
         stats.add(value)
-    interval = stats.interval()
-    if interval is None:
-        return Mean(stats.count, stats.mean, None, None)
-    return Mean(stats.count, stats.mean, max(-bound, interval[0]), min(bound, interval[1]))
+    ends = stats.interval()
+    low, high = (None, None) if ends is None else np.clip(ends, -bound, bound).tolist()
+    return Mean(stats.count, stats.mean, low, high)
 
 
 def share_of(count: int, of: int) -> Share:
     """Return a share with its Wilson interval."""
-    return (
-        Share(count, of, count / of, *wilson_interval(count / of, of))
-        if of
-        else Share(count, of, None, None, None)
-    )
+    if not of:
+        return Share(count, of, None, None, None)
+    return Share(count, of, count / of, *wilson_interval(count / of, of))
 
 
 def histogram_of(

@@ -57,6 +57,7 @@ def write_run(folder, name, shift, day):
     )
     written |= {
         "repeat_agreement": 0.913,
+        "pairs_of_repeats": 1000,
         "panel": panel,
         "redactions": {"email": 17},
     }

@@ -1,5 +1,8 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
@@ -104,6 +107,26 @@ def test_a_clean_run_has_nothing_against_it():
     assert trust.weight == "fine"
     assert "measured" in trust.answer
     assert judge_trust(figures(clean[0]), has_comparisons=False).weight == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("flips", "weight", "words"),
+    [
+        ((1, 5), "unknown", "1 of 5 pairs"),
+        ((2, 3), "care", "2 of 3 pairs"),
+        ((60, 300), "fine", "60 of 300 (20.0%, 15.9% to 24.9%) pairs"),
+        ((60, 260), "unknown", "60 of 260 (23.1%"),
+    ],
+)
+def test_the_words_of_a_share_follow_its_interval(flips, weight, words):
+    """Fine is what is within the limit at the bad end, too; few pairs have no percentage."""
+    run = replace(
+        figures(group_of(["a", "bb"], [1.0, 2.0], [(0, 1, 4, 2)])), flips=share_of(*flips)
+    )
+    reasons = judge_trust(run, has_comparisons=True).reasons
+    (reason,) = [each for each in reasons if each.tag == "flips"]
+    assert reason.weight == weight
+    assert reason.text.startswith(words)
 
 
 def test_every_bar_leads_to_the_groups_behind_it():
