@@ -137,6 +137,7 @@ class RewardClient:
         *,
         principle: str | None = None,
         reference: str | None = None,
+        record: Mapping[str, Any] | None = None,
     ) -> Json:
         """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
 
@@ -146,12 +147,13 @@ class RewardClient:
             principle: the criterion to judge by.
             reference: the known answer; a server with `--reference-field reference` shows it to the
                 judge.
+            record: further fields of the task, such as the one that names the route.
 
         Raises:
             RewardServerError: as the class says. A failure of the judge is not an error but a
                 reward of None.
         """
-        shown = [_response(each, reference) for each in responses]
+        shown = [_response(each, reference, record) for each in responses]
         body = _body(messages, principle, responses=shown)
         return await self.post("/v1/groups", body, group=json.dumps(body, sort_keys=True))
 
@@ -166,7 +168,7 @@ class RewardClient:
 
         Args:
             groups: rows with the same name are compared with each other.
-            about: `principle` or `reference` of each row; the first of a group counts.
+            about: `principle`, `reference` or `record` of each row; the first of a group counts.
 
         Raises:
             MissingRewardError: as for `number_in`.
@@ -249,13 +251,14 @@ class RewardClient:
         *,
         principle: str | None = None,
         reference: str | None = None,
+        record: Mapping[str, Any] | None = None,
     ) -> Json:
         """Wait for the cohort of a response, and return the reply; `reward` is a number or None.
 
         Raises:
             RewardServerError: as for `score_group`.
         """
-        body = _body(messages, principle, size=size, **_response(response, reference))
+        body = _body(messages, principle, size=size, **_response(response, reference, record))
         return await self.post(_member_path(group_id, member_id), body, group=group_id)
 
     async def leave_out(self, group_id: str, member_id: str, size: int) -> bool:
@@ -363,9 +366,10 @@ def _body(messages: object, principle: str | None, **fields: object) -> Json:
     )
 
 
-def _response(response: object, reference: str | None) -> Json:
+def _response(response: object, reference: str | None, record: Mapping[str, Any] | None) -> Json:
     shown = {"text" if response is None or isinstance(response, str) else "item": response}
-    return shown if reference is None else {**shown, "record": {"reference": reference}}
+    about = {**(record or {})} | ({} if reference is None else {"reference": reference})
+    return {**shown, "record": about} if about else shown
 
 
 def _answer_in(reply: httpx.Response) -> Json | None:

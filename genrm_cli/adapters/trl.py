@@ -39,6 +39,7 @@ class GenrmReward:
         returns: str = "rewards",
         on_failure: float | Literal["mean"] | None = None,
         drop_noise: bool = False,
+        fields: Sequence[str] = (),
         **client: Any,
     ) -> None:
         """Set what to ask and what to return.
@@ -53,6 +54,7 @@ class GenrmReward:
                 `mean` for the mean of its group; rewards are then returned.
             drop_noise: return None for all completions of a group whose rewards differ by no more
                 than chance, so that nothing is learned from it.
+            fields: further columns that the server reads, such as the one that names the route.
 
         Raises:
             ValueError: advantages are to be returned with `on_failure`.
@@ -65,6 +67,7 @@ class GenrmReward:
         if returns not in ("rewards", "advantages"):
             self.__name__ = f"genrm_{returns}"
         self._drops_noise = drop_noise
+        self._fields = fields
         self._ranks: Any = None
 
     async def __call__(
@@ -80,7 +83,10 @@ class GenrmReward:
         nothing = [None] * len(prompts)
         ids = columns.get("prompt_id") or [json.dumps(prompt) for prompt in prompts]
         asked_for = (columns.get(name) or nothing for name in ("principle", "reference"))
-        here = list(zip(ids, prompts, completions, *asked_for, strict=True))
+        records = [
+            {name: columns[name][place] for name in self._fields} for place in range(len(prompts))
+        ]
+        here = list(zip(ids, prompts, completions, *asked_for, records, strict=True))
         rank, everywhere = await self._gather(here)
         groups: dict[Any, list[tuple[int, int]]] = {}
         for owner, rows in enumerate(everywhere):
@@ -119,7 +125,11 @@ class GenrmReward:
         """
         asked = (
             self._client.score_group(
-                rows[0][1], [row[2] for row in rows], principle=rows[0][3], reference=rows[0][4]
+                rows[0][1],
+                [row[2] for row in rows],
+                principle=rows[0][3],
+                reference=rows[0][4],
+                record=rows[0][5],
             )
             for rows in groups
         )

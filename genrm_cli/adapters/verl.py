@@ -23,13 +23,16 @@ from genrm_cli.adapters.reward_client import (
 class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
     """Scores each sample against the others of its prompt, which other workers may hold.
 
-    Settings: `+reward.genrm.url=...`, `+reward.genrm.on_failure=...` and others of `RewardClient`.
+    Settings: `+reward.genrm.url=...`, `+reward.genrm.on_failure=...` and others of `RewardClient`;
+    `+reward.genrm.fields=[task_type]` names fields of `extra_info` that the server reads.
     verl requires a number for every sample, so one without a reward is an error unless `on_failure`
     is set; in validation it is NaN."""
 
     def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None, **_: Any) -> None:
         super().__init__(config, tokenizer, compute_score)
-        self._client = RewardClient(**(config.reward.get("genrm") or {}))
+        given = dict(config.reward.get("genrm") or {})
+        self._fields = given.pop("fields", ())
+        self._client = RewardClient(**given)
         rollout = config.actor_rollout_ref.rollout
         self._size = int(rollout.n)
         self._size_in_validation = int((rollout.get("val_kwargs") or {}).get("n", 1))
@@ -63,6 +66,7 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
                     text,
                     principle=extra.get("principle"),
                     reference=truth if isinstance(truth, str) else None,
+                    record={name: extra.get(name) for name in self._fields},
                 )
             except RewardServerError as error:
                 if validates and "priority" in fields:

@@ -18,7 +18,8 @@ from genrm_cli.errors import UsageError, how_to_install, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event
 from genrm_cli.settings import Settings
-from genrm_cli.settings.sources.keys import find_token
+from genrm_cli.settings.panel import settings_of_routes
+from genrm_cli.settings.sources.keys import find_api_keys, find_token
 
 if TYPE_CHECKING:
     from genrm_cli.serve.steps import JudgeWatch, LogStep
@@ -52,7 +53,6 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
             raise
         raise UsageError(f"genrm serve needs {error.name}: {how_to_install('serve')}.") from error
     settings = invocation.settings
-    keys = invocation.api_keys
     token = find_token()
     log_only = (JudgeEvent,) if hosted.environment is not None else ()
     with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=log_only) as events:
@@ -74,7 +74,9 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
                     )
                 )
             with _logging(settings, events) as log_step:
-                open_watch = _watch_of(settings, keys, events)
+                routes = settings_of_routes(settings)
+                keys = {name: find_api_keys(each) for name, each in routes.items()}
+                open_watch = _watch_of(settings, invocation.api_keys, events)
                 run_to_end(
                     serve_until_stopped(
                         settings, keys, token, events, say_ready, log_step, open_watch

@@ -14,7 +14,6 @@ from prometheus_client.registry import Collector
 
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import Latencies
-from genrm_cli.serve.served_scorer import ServedScorer
 from genrm_cli.serve.service import RewardService
 
 _GAUGES = {
@@ -40,74 +39,88 @@ _COUNTERS = {
 
 
 class ServiceCollector(Collector):
-    """Collects the counters of a service and its judges."""
+    """Collects the counters of services by route, and of their judges."""
 
-    def __init__(self, service: RewardService, scorer: ServedScorer) -> None:
-        self._service = service
-        self._scorer = scorer
+    def __init__(self, services: Mapping[str, RewardService], *, is_routed: bool) -> None:
+        self._services = services
+        self._is_routed = is_routed
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics."""
-        yield from self._of_groups()
-        yield from self._of_judges()
-        steps = self._service.steps
-        if steps is not None and steps.win_rate is not None:
-            text = "Win rate against the reference answers in the latest step, and its interval"
-            rate = asdict(steps.win_rate)
-            shares = {name: rate[f"{name}_percent"] for name in ("win", "low", "high")}
-            yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
-        if steps is not None and steps.watch is not None and steps.watch.latest is not None:
-            yield from _watched(steps.watch.latest)
+        """Yield all metrics; with routes, each number has the label `route`."""
+        families: dict[str, Metric] = {}
+        for route, service in self._services.items():
+            for metric in _iter_metrics(service):
+                if self._is_routed:
+                    metric.samples = [
+                        sample._replace(labels={**sample.labels, "route": route or "unmatched"})
+                        for sample in metric.samples
+                    ]
+                family = families.setdefault(metric.name, metric)
+                if family is not metric:
+                    family.samples += metric.samples
+        yield from families.values()
 
-    def _of_groups(self) -> Iterator[Metric]:
-        service = self._service
-        calibration = self._scorer.running
-        counts = self._service.counts
-        values = {
-            "open_groups": service.open_groups,
-            "oldest_group_age_seconds": service.table.oldest_s,
-            "waiting_requests": service.waiting,
-            "comparisons_being_judged": service.being_judged,
-            "judge_calls_in_flight": self._scorer.open_judges.in_flight,
-            "position_preference": calibration.fitted.first_share,
-            "calibration_comparisons": calibration.comparisons,
-        }
-        for name, value in values.items():
-            yield GaugeMetricFamily(f"genrm_{name}", _GAUGES[name], value)
-        for name, text in _COUNTERS.items():
-            yield CounterMetricFamily(f"genrm_{name}", text, getattr(counts, name))
-        yield _labelled(CounterMetricFamily, "groups", "Groups answered", "status", counts.groups)
-        text = "Highest less lowest reward of a group"
-        spreads = counts.spreads
-        yield SummaryMetricFamily(
-            "genrm_reward_spread", text, spreads.count, spreads.count * (spreads.mean or 0.0)
-        )
 
-    def _of_judges(self) -> Iterator[Metric]:
-        metrics = self._scorer.metrics
-        results = {
-            "verdict": metrics.verdicts,
-            "journal": metrics.journal_hits,
-            "failure": metrics.failures,
-        }
-        yield _labelled(
-            CounterMetricFamily, "comparisons", "Comparisons with a result", "result", results
-        )
-        yield _labelled(
-            CounterMetricFamily,
-            "comparison_failures",
-            "Failed comparisons",
-            "kind",
-            metrics.failures_by_kind,
-        )
-        text = "Rollouts whose text makes the judge fail"
-        yield CounterMetricFamily(
-            "genrm_rollouts_with_caused_failures", text, metrics.caused_failures
-        )
-        yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
-        tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
-        yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)
-        yield _histogram(self._scorer.open_judges.latencies)
+def _iter_metrics(service: RewardService) -> Iterator[Metric]:
+    yield from _of_groups(service)
+    yield from _of_judges(service)
+    steps = service.steps
+    if steps is not None and steps.win_rate is not None:
+        text = "Win rate against the reference answers in the latest step, and its interval"
+        rate = asdict(steps.win_rate)
+        shares = {name: rate[f"{name}_percent"] for name in ("win", "low", "high")}
+        yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
+    if steps is not None and steps.watch is not None and steps.watch.latest is not None:
+        yield from _watched(steps.watch.latest)
+
+
+def _of_groups(service: RewardService) -> Iterator[Metric]:
+    calibration = service.scorer.running
+    counts = service.counts
+    values = {
+        "open_groups": service.open_groups,
+        "oldest_group_age_seconds": service.table.oldest_s,
+        "waiting_requests": service.waiting,
+        "comparisons_being_judged": service.being_judged,
+        "judge_calls_in_flight": service.scorer.open_judges.in_flight,
+        "position_preference": calibration.fitted.first_share,
+        "calibration_comparisons": calibration.comparisons,
+    }
+    for name, value in values.items():
+        yield GaugeMetricFamily(f"genrm_{name}", _GAUGES[name], value)
+    for name, text in _COUNTERS.items():
+        yield CounterMetricFamily(f"genrm_{name}", text, getattr(counts, name))
+    yield _labelled(CounterMetricFamily, "groups", "Groups answered", "status", counts.groups)
+    text = "Highest less lowest reward of a group"
+    spreads = counts.spreads
+    yield SummaryMetricFamily(
+        "genrm_reward_spread", text, spreads.count, spreads.count * (spreads.mean or 0.0)
+    )
+
+
+def _of_judges(service: RewardService) -> Iterator[Metric]:
+    metrics = service.scorer.metrics
+    results = {
+        "verdict": metrics.verdicts,
+        "journal": metrics.journal_hits,
+        "failure": metrics.failures,
+    }
+    yield _labelled(
+        CounterMetricFamily, "comparisons", "Comparisons with a result", "result", results
+    )
+    yield _labelled(
+        CounterMetricFamily,
+        "comparison_failures",
+        "Failed comparisons",
+        "kind",
+        metrics.failures_by_kind,
+    )
+    text = "Rollouts whose text makes the judge fail"
+    yield CounterMetricFamily("genrm_rollouts_with_caused_failures", text, metrics.caused_failures)
+    yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
+    tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
+    yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)
+    yield _histogram(service.scorer.open_judges.latencies)
 
 
 def _histogram(latencies: Latencies) -> Metric:

@@ -1,5 +1,7 @@
 """The HTTP application of a reward server."""
 
+from collections.abc import Mapping
+
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -20,7 +22,7 @@ from genrm_cli.http_server.router import (
 )
 from genrm_cli.serve.cohorts.rounds import RoundsService
 from genrm_cli.serve.prometheus import ServiceCollector
-from genrm_cli.serve.served_scorer import ServedScorer
+from genrm_cli.serve.routes import Routes
 from genrm_cli.serve.service import RewardService
 from genrm_cli.serve.shapes import nemo_gym, own, samples
 from genrm_cli.serve.shapes.call import Call, Handler
@@ -30,19 +32,23 @@ _READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few second
 
 
 def build_app(
-    service: RewardService, scorer: ServedScorer, settings: ServeSettings, token: str | None = None
+    services: Mapping[str, RewardService],
+    settings: ServeSettings,
+    token: str | None = None,
+    field: str | None = None,
 ) -> Router:
-    """Return the ASGI application."""
-    rounds = RoundsService(service, settings.keep)
+    """Return the ASGI application for the services by route; `field` names the route."""
+    rounds = {name: RoundsService(each, settings.keep) for name, each in services.items()}
+    routes_ = Routes(rounds, field)
     registry = CollectorRegistry()
-    registry.register(ServiceCollector(service, scorer))
+    registry.register(ServiceCollector(services, is_routed=field is not None))
     ProcessCollector(registry=registry)
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
             path = request.scope["raw_path"].decode("latin-1")
             query = request.query_params
-            call = Call(body, path, query, service, rounds, settings, request.is_disconnected)
+            call = Call(body, path, query, routes_, settings, request.is_disconnected)
             del body  # the handler may wait for long
             return response_of(await handle(call))
 
@@ -54,21 +60,25 @@ def build_app(
 
     async def watch(request: Request, body: bytes) -> Response:
         del request, body
-        if service.steps is None or service.steps.watch is None:
+        steps = next(iter(services.values())).steps  # of routes, none is watched
+        if steps is None or steps.watch is None:
             return error_response(
                 404, "not_found", "nothing is watched: the settings have no [watch] table"
             )
         blind = {"state": "blind", "reasons": ["no window has ended yet"]}
-        return response_of(JsonReply(service.steps.watch.latest or blind))
+        return response_of(JsonReply(steps.watch.latest or blind))
 
     async def healthz() -> JsonReply:
-        return JsonReply({"status": "ok", "open": service.open_groups, "waiting": service.waiting})
+        open_groups = sum(each.open_groups for each in services.values())
+        waiting = sum(each.waiting for each in services.values())
+        return JsonReply({"status": "ok", "open": open_groups, "waiting": waiting})
 
     async def readyz() -> JsonReply:
         status = "ready"
-        if service.is_draining:
+        judges = [each.scorer.open_judges for each in services.values()]
+        if any(each.is_draining for each in services.values()):
             status = "draining"
-        elif not await scorer.open_judges.is_reachable(_READY_TIMEOUT_S):
+        elif not all([await each.is_reachable(_READY_TIMEOUT_S) for each in judges]):
             status = "judge down"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 

@@ -13,6 +13,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.journal_file import KeptSums, faded
+from genrm_cli.judging.opening.judge_spec import SharedEndpoints
 from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
@@ -117,10 +118,14 @@ class ServedScorer(GroupScorer):
     """Judges groups that arrive; keeps asking after the judge was down."""
 
     def __init__(
-        self, settings: Settings, api_keys: Mapping[str, str], on_event: OnEvent = ignore_event
+        self,
+        settings: Settings,
+        api_keys: Mapping[str, str],
+        on_event: OnEvent = ignore_event,
+        shared: SharedEndpoints | None = None,
     ) -> None:
         """Check and compile the settings; opens nothing."""
-        super().__init__(settings, api_keys, on_event=on_event, resumes=True)
+        super().__init__(settings, api_keys, on_event=on_event, resumes=True, shared=shared)
         self._running: RunningCalibration
 
     async def __aenter__(self) -> Self:
@@ -148,6 +153,11 @@ class ServedScorer(GroupScorer):
             self._running.flush()
         finally:
             await super().__aexit__(kind, error, trace)
+
+    @property
+    def settings(self) -> Settings:
+        """The effective settings."""
+        return self._settings
 
     @property
     def plan(self) -> GroupPlan:

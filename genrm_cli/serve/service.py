@@ -61,6 +61,7 @@ class RewardService:
     """Judges groups and cohorts, each once, however often they are requested.
 
     Attributes:
+        scorer: its judges, and their calibration.
         open_groups: number of groups and cohorts that have no answer yet.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
@@ -72,8 +73,12 @@ class RewardService:
         on_event: OnEvent = ignore_event,
         recorder: Recorder | None = None,
         steps: StepMetrics | None = None,
+        route: str = "",
     ) -> None:
-        self._scorer = scorer
+        """Judge nothing yet; `route` tells the answers of this service from those of others on the
+        same journal.
+        """
+        self.scorer = scorer
         self._settings = settings
         self._on_event = on_event
         self.recorder = recorder
@@ -85,7 +90,7 @@ class RewardService:
         self.being_judged = 0
         self.waiting = 0
         self.is_draining = False
-        owner = f"{scorer.running.name} {settings.listen}"
+        owner = f"{scorer.running.name} {settings.listen} {route}".rstrip()
         self.journal = KeptCohorts(scorer.journal, owner, settings.keep)
         self._ready: list[_Judged] = []
         # The event loop holds tasks weakly.
@@ -218,7 +223,7 @@ class RewardService:
         """Return the requests about a group, which begin with one of its members."""
         if entry.arriving is None:
             key = group_key(member.rollout, 1)
-            entry.arriving = self._scorer.arriving(key, entry.size)
+            entry.arriving = self.scorer.arriving(key, entry.size)
         return entry.arriving
 
     def _close_or_wait(self, entry: ServedGroup) -> None:
@@ -286,7 +291,7 @@ class RewardService:
         if not ready:
             return
         try:
-            results = self._scorer.conclude(
+            results = self.scorer.conclude(
                 [(each.digest(), each.group, each.judged) for each in ready]
             )
             answers = [
@@ -371,7 +376,7 @@ class RewardService:
             judged = await arriving.judge_late(entry.judged, group, index)
         else:
             judged = await arriving.judge(group)
-        rewards = self._scorer.reward_late(judged)
+        rewards = self.scorer.reward_late(judged)
         if self.recorder is not None and rewards.scores[index].reward is not None:
             self.recorder.add_late(member, rewards, index)
         answer = self._answer_of(entry, members, rewards)

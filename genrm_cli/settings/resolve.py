@@ -13,7 +13,13 @@ from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
 from genrm_cli.settings.kinds import Table, Value, did_you_mean
-from genrm_cli.settings.panel import judges_of, parse_panel, parse_watch, refuse_overridden
+from genrm_cli.settings.panel import (
+    judges_of,
+    parse_panel,
+    parse_routes,
+    parse_watch,
+    refuse_overridden,
+)
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
 from genrm_cli.settings.reward_tables import (
     parse_components,
@@ -123,6 +129,7 @@ def _parse_tables(tables: Table, path: str, shorts: Sequence[str]) -> dict[str, 
     parsers = {
         "judge": ("panel", parse_panel),
         "watch": ("watch", parse_watch),
+        "route": ("route", parse_routes),
         "criteria": ("criteria", parse_criteria),
         "diversity": ("diversity", parse_diversity),
         "total": ("total", parse_total),

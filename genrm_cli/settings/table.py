@@ -52,6 +52,7 @@ _TABLES = {
     "criteria": ("judge", "criteria"),
     "panel": ("panel", "judges"),
     "watch": ("panel", "watch"),
+    "route": ("panel", "route"),
     "components": ("rewards", "components"),
     "diversity": ("rewards", "diversity"),
     "total": ("rewards", "total"),

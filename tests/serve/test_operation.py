@@ -206,7 +206,7 @@ def test_sigterm_on_the_first_message_ends_cleanly():
         urls.append(url)
         signal.raise_signal(signal.SIGTERM)
 
-    asyncio.run(serve(settings, {}, None, ignore_event, end))
+    asyncio.run(serve(settings, {"": {}}, None, ignore_event, end))
     signal.signal(signal.SIGTERM, before)
     assert len(urls) == 1
 

@@ -66,7 +66,7 @@ class OpenJudges:
         self._pools: dict[object, EndpointPool] = {}
         self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
         limits = options.limits
-        self._budget = Budget(
+        self._budget = options.shared.budget = options.shared.budget or Budget(
             limits.max_calls,
             limits.max_total_tokens,
             limits.max_cost,
@@ -93,8 +93,9 @@ class OpenJudges:
         limits = spec.config.limits
         key = self._options.api_keys.get(spec.config.name)
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
-        if identity in self._pools:
-            return self._pools[identity]
+        shared = self._options.shared.pools
+        if identity in shared:
+            return self._pools.setdefault(identity, shared[identity])
         endpoints = []
         most = limits.max_in_flight or AUTO_CEILING
         if self._clients is not None:
@@ -113,7 +114,7 @@ class OpenJudges:
         pool = EndpointPool(
             endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
         )
-        self._pools[identity] = pool
+        self._pools[identity] = shared[identity] = pool
         return pool
 
     def _remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:

@@ -133,10 +133,10 @@ class Rounds:
 
 
 class RoundsService:
-    """Finds the round and the member that a request means, and joins them."""
+    """Finds the round and the member that a request means, and joins them in a service."""
 
     def __init__(self, service: RewardService, keep_s: float) -> None:
-        self._service = service
+        self.service = service
         self._keep_s = keep_s
         self._groups: dict[str, Rounds] = {}
         # Not 0: rounds that the journal keeps from before a restart have other names.
@@ -160,7 +160,7 @@ class RoundsService:
         key = f"{name}#"
         rounds = self._groups.get(name)
         if rounds is None:
-            rounds = self._groups[name] = Rounds.of_kept(name, self._service.restore(key))
+            rounds = self._groups[name] = Rounds.of_kept(name, self.service.restore(key))
         rounds.requests += 1
         try:
             async with rounds.turn:
@@ -174,12 +174,12 @@ class RoundsService:
                     self._serial,
                     is_gone,
                     member_id,
-                    latest=self._service.table.cohorts.get(rounds.round),
+                    latest=self.service.table.cohorts.get(rounds.round),
                 )
                 if earlier not in ("", ticket.round):
-                    self._service.journal.drop(key)
+                    self.service.journal.drop(key)
             member = replace(member, id=ticket.member_id)
-            answer = await self._service.join(ticket.round, size, member, key=key)
+            answer = await self.service.join(ticket.round, size, member, key=key)
             score = answer.score_of(ticket.member_id)
             ticket.has_left = (asks_again and score.reward is None) or await is_gone()
             ticket.is_delivered = ticket.is_delivered or not ticket.has_left
@@ -190,5 +190,5 @@ class RoundsService:
         return score, answer
 
     def _forget(self, rounds: Rounds) -> None:
-        if not rounds.requests and rounds.round not in self._service.table.cohorts:
+        if not rounds.requests and rounds.round not in self.service.table.cohorts:
             self._groups.pop(rounds.name, None)

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
 
 import orjson
 
@@ -18,6 +19,7 @@ from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.cohorts.cohort import Member, index_in
 from genrm_cli.serve.cohorts.rounds import RoundsService
+from genrm_cli.serve.routes import Routes
 from genrm_cli.serve.served_answers import GroupAnswer
 from genrm_cli.serve.service import RewardService
 from genrm_cli.settings.file_settings import ServeSettings
@@ -34,16 +36,27 @@ class Call:
     body: bytes
     path: str
     query: Mapping[str, str]
-    service: RewardService
-    rounds: RoundsService
+    routes: Routes
     settings: ServeSettings
     is_gone: Callable[[], Awaitable[bool]]
+    rounds: RoundsService = field(init=False)
 
     def take_json(self) -> Record:
         """Return the body as a JSON object, and forget it."""
         body = self.body
         self.body = b""
         return parse_body(body)
+
+    def routed(self, record: Record) -> Self:
+        """Return the call for the route that a record names."""
+        call = copy(self)
+        call.rounds = self.routes.rounds_for(record)
+        return call
+
+    @property
+    def service(self) -> RewardService:
+        """The service of the route."""
+        return self.rounds.service
 
     @property
     def on_failure(self) -> float | Literal["mean"] | None:

@@ -49,12 +49,15 @@ async def _judge(call: Call) -> JsonReply:
     if len(set(ids)) < len(ids):
         twice = next(id_ for id_ in ids if ids.count(id_) > 1)
         raise UnreadableRecordError(f"two responses have the id {twice!r}")
-    plan = call.service.plan
+    routes = [call.routes.rounds_for(_routing(body, response)) for response in responses]
+    if len(set(map(id, routes))) > 1:
+        raise UnreadableRecordError(f"the responses differ in {call.routes.field}")
+    service = routes[0].service
     members = [
-        rollout_of(id_, name, body, response, plan)
+        rollout_of(id_, name, body, response, service.plan)
         for id_, response in zip(ids, responses, strict=True)
     ]
-    answer = await call.service.judge(name, members, deadline_s)
+    answer = await service.judge(name, members, deadline_s)
     scores = [answer.score_of(id_) for id_ in ids]
     content: Record = {
         "id": name,
@@ -73,8 +76,9 @@ async def _join(call: Call) -> JsonReply:
     body = call.take_json()
     name, member_id = _ids_in(call.path)
     size = size_of(body.get("size"))
-    rollout = rollout_of(member_id, name, body, body, call.service.plan)
-    joining = call.service.join(name, size, rollout)
+    service = call.routes.rounds_for(_routing(body, body)).service
+    rollout = rollout_of(member_id, name, body, body, service.plan)
+    joining = service.join(name, size, rollout)
     del body, rollout  # the cohort has what it needs of them
     answer = await joining
     content: Record = {
@@ -91,8 +95,15 @@ async def _leave_out(call: Call) -> JsonReply:
     """A member that will not come: its generation was aborted, say."""
     name, member_id = _ids_in(call.path)
     size = call.cohort_size_of(None)
-    is_absent = call.service.leave_out(name, size, member_id)
+    service = call.routes.rounds_with(name, call.query.get("route", "")).service
+    is_absent = service.leave_out(name, size, member_id)
     return JsonReply({"group_id": name, "id": member_id, "absent": is_absent})
+
+
+def _routing(request: Record, response: Record) -> Record:
+    """Return what may name the route: the request, and the record of a response."""
+    record = response.get("record")
+    return {**record, **request} if isinstance(record, dict) else request
 
 
 def _ids_in(path: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply
@@ -41,17 +42,17 @@ async def _openrlhf(call: Call) -> JsonReply:
         labels = [None] * len(queries)
     samples = zip(prompts, map(response_in, queries, prompts), labels, strict=True)
     results = await asyncio.gather(*[join_sample(*sample, call) for sample in list(samples)])
-    rewards = [call.number_of(score, answer) for score, answer in results]
+    rewards = [each.number() for each in results]
     # What OpenRLHF filters groups by; its default range is (0, 1). Nothing else uses it.
-    worth = [answer.counts.worth_training is not False for _, answer in results]
+    worth = [each.answer.counts.worth_training is not False for each in results]
     scores = [0.5 if is_worth else 0.0 for is_worth in worth]
     logs: Record = {}
     if results:
         logs = {
-            "genrm_comparisons": [float(score.comparisons) for score, _ in results],
-            "genrm_failed": [float(score.failed) for score, _ in results],
-            "genrm_unscored": [float(score.reward is None) for score, _ in results],
-            "genrm_came": [float(answer.counts.came) for _, answer in results],
+            "genrm_comparisons": [float(each.score.comparisons) for each in results],
+            "genrm_failed": [float(each.score.failed) for each in results],
+            "genrm_unscored": [float(each.score.reward is None) for each in results],
+            "genrm_came": [float(each.answer.counts.came) for each in results],
             "genrm_worth_training": [float(is_worth) for is_worth in worth],
         }
     return JsonReply({"rewards": rewards, "scores": scores, "extra_logs": logs})
@@ -76,17 +77,29 @@ def response_in(query: object, prompt: object) -> str:
 
 async def _slime(call: Call) -> JsonReply:
     body = call.take_json()
-    joining = join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
-    return JsonReply(call.number_of(*await joining))
+    result = await join_sample(body.get("prompt"), body.get("response"), body.get("label"), call)
+    return JsonReply(result.number())
 
 
-async def join_sample(
-    prompt: object, response: object, label: object, call: Call
-) -> tuple[RolloutScore, GroupAnswer]:
+@dataclass(frozen=True, slots=True)
+class SampleResult:
+    """The result of a sample, and that of its cohort."""
+
+    call: Call
+    score: RolloutScore
+    answer: GroupAnswer
+
+    def number(self) -> float:
+        """Return the reward, or its replacement; see `Call.number_of`."""
+        return self.call.number_of(self.score, self.answer)
+
+
+async def join_sample(prompt: object, response: object, label: object, call: Call) -> SampleResult:
     """Join the cohort of a response to a decoded text or a list of messages, and return its
     result.
     """
     said = _said_by(label)
+    call = call.routed(said)
     name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:
         name = identifier_of(said["group_id"], "group_id of a label")
@@ -102,9 +115,10 @@ async def join_sample(
     request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
     member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
     asks_again = call.on_failure is None  # its client takes an error for a reason to ask again
-    return await call.rounds.join(
+    score, answer = await call.rounds.join(
         name, size, member, call.is_gone, is_named=False, asks_again=asks_again
     )
+    return SampleResult(call, score, answer)
 
 
 def _said_by(label: object) -> Record:
