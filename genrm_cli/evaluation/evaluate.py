@@ -51,7 +51,7 @@ from genrm_cli.scored.run_record import InputVersion, PanelRecord
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document, render_record
-from genrm_cli.storage.location import require_rl_prefix
+from genrm_cli.storage.location import require_json_lines, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
@@ -150,6 +150,7 @@ async def evaluate_judge(
     places = [uri for uri in (result_uri, sentinels_uri, to_label_uri) if uri is not None]
     for uri in places:
         require_rl_prefix(uri, settings.storage.any_prefix)
+        require_json_lines(uri)
         if is_same_place(pairs_uri, uri):
             raise UsageError(f"the output {uri} is the input; choose another one.")
     refuse_defaults(settings, "a judge")

@@ -37,7 +37,7 @@ from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
 from genrm_cli.storage.encoding.records import render_document
-from genrm_cli.storage.location import require_rl_prefix
+from genrm_cli.storage.location import require_json_lines, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
@@ -346,6 +346,7 @@ def _name_of(option: GridOption) -> str:
 def check_grid_output(uri: str, pairs_uri: str, settings: Settings) -> None:
     """Refuse an output that could not be written, before anything is asked."""
     require_rl_prefix(uri, settings.storage.any_prefix)
+    require_json_lines(uri)
     if is_same_place(pairs_uri, uri):
         raise UsageError(f"the output {uri} is the input; choose another one.")
     store = Store(settings.storage)

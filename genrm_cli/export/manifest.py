@@ -65,7 +65,8 @@ def manifest_of(
         "rejected_lines": rejects.total(),
         "rejected_reasons": dict(rejects.most_common(20)),
         "left_out": {reason.value: count for reason, count in counts.left_out.most_common()},
-        "groups": counts.groups,
+        "groups": sum(map(len, runs)),
+        "exported_groups": counts.groups,
         "incomplete_groups": counts.incomplete_groups,
         "rows": dict(counts.rows),
         "dropped": {reason.value: count for reason, count in counts.dropped.most_common() if count},
@@ -147,20 +148,23 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
                 )
             continue
         mean = metrics.reliability.mean
-        word = reliability_word(metrics.reliability_interval)
+        interval = metrics.reliability_interval
+        word = reliability_word(interval)
+        of_rewards = f"the reliability of the rewards of {run.name} is"
+        noise = "these rows may be mostly judge noise"
+        low, high = interval or (0.0, 1.0)
         if mean is None:
             why = unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, metrics.repeats)
-            warnings.append(f"the reliability of the rewards of {run.name} is unknown: {why}.")
-        elif word in ("low", "unknown"):
-            low, high = metrics.reliability_interval or (0.0, 1.0)
-            remedy = (
-                remedy_text(metrics.rings_needed, mean, is_panel=metrics.panel is not None)
-                if word == "low"
-                else "score more groups together"
-            )
+            warnings.append(f"{of_rewards} unknown: {why}.")
+        elif word == "low":
+            remedy = remedy_text(metrics.rings_needed, mean, is_panel=metrics.panel is not None)
             warnings.append(
-                f"the reliability of the rewards of {run.name} is {word}, {mean:.2f} ({low:.2f} to "
-                f"{high:.2f}): these rows may be mostly judge noise; {remedy}."
+                f"{of_rewards} low, {mean:.2f} ({low:.2f} to {high:.2f}): {noise}; {remedy}."
+            )
+        elif word == "unknown":  # no number: its estimate says nothing that the interval holds
+            warnings.append(
+                f"{of_rewards} unknown, between {low:.2f} and {high:.2f}: {noise}; score more "
+                "groups together."
             )
     return warnings
 

@@ -179,10 +179,16 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
             )
 
 
+def percent_won(share: float, digits: int = 1) -> str:
+    """Return a share in percent, rounded so that it and the rest of the same prompts make 100."""
+    larger = round(100 * max(share, 1 - share), digits)
+    return f"{larger if share >= 0.5 else 100 - larger:.{digits}f}"
+
+
 def _rate_text(rate: float, interval: Interval) -> str:
     low, high = interval
-    ends = "" if low is None or high is None else f" ({100 * low:.1f} to {100 * high:.1f})"
-    return f"{100 * rate:.1f} % win rate on prompts like these{ends}"
+    ends = "" if low is None or high is None else f" ({percent_won(low)} to {percent_won(high)})"
+    return f"{percent_won(rate)} % win rate on prompts like these{ends}"
 
 
 def _more_text(row: PairRow, board: Leaderboard) -> str:

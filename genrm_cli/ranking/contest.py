@@ -112,6 +112,8 @@ class Contest:
         left_out: number of items that do not take part, by what they are.
         anchor: number of the policy that the others are compared with; None for all pairs.
         chosen: the pairs of policies to compare, by prompt.
+        results: by prompt and the responses shown, the verdict; the share of the first if one made
+            the request fail and so lost; or None for other failures.
     """
 
     def __init__(
@@ -125,9 +127,7 @@ class Contest:
         self.anchor: int | None = None
         self.chosen: dict[int, list[Pair]] = {}
         self._metrics = metrics
-        # By the responses shown: the verdict, the share of the first if one made the request fail
-        # and so lost, or None for other failures.
-        self._results: dict[int, dict[tuple[int, ...], Verdict | float | None]] = {}
+        self.results: dict[int, dict[tuple[int, ...], Verdict | float | None]] = {}
         self._names: dict[str, int] = {}
         self._path = options.over or options.policy_field
         self._group_by = group_by
@@ -311,7 +311,7 @@ class Contest:
     def take(self, prompt: int, judged: JudgedGroup) -> None:
         """Keep what the judges say about a prompt."""
         found = verdicts_of(judged, self.plan)
-        results = self._results.setdefault(prompt, {})
+        results = self.results.setdefault(prompt, {})
         ungraded = set[int]()
         for request, outcome in found.judged.results:
             failure = outcome.result
@@ -334,7 +334,7 @@ class Contest:
     def outcomes(self) -> Outcomes:
         """Return the outcomes so far."""
         table = OutcomeTable(self.policies, self.options.both_orders)
-        for prompt, results in sorted(self._results.items()):
+        for prompt, results in sorted(self.results.items()):
             entrants = self.entrants(prompt)
             chars = entrants.chars
             table.begin_prompt(
@@ -351,13 +351,13 @@ class Contest:
                             table.add(*pair, longer, results[shown])
         return table.outcomes()
 
-    def prompt_texts(self) -> list[str]:
-        """Return the last turn of each prompt of the outcomes."""
-        groups = (
-            self.index.read_group(self.rows[prompt].tolist()) for prompt in sorted(self._results)
-        )
-        prompts = (group.rollouts[0].prompt for group in groups)
-        return [turns[-1].text if turns else "" for turns in prompts]
+    def prompt_texts(self) -> dict[int, str]:
+        """Return the last turn of each prompt that is asked about, by its number."""
+        texts = {}
+        for prompt in self.chosen:
+            (rollout, *_) = self.index.read_group(self.rows[prompt].tolist()).rollouts
+            texts[prompt] = rollout.prompt[-1].text if rollout.prompt else ""
+        return texts
 
     def forecast(self) -> Forecast | None:
         """Return what the chosen comparisons can show."""

@@ -9,14 +9,15 @@ than that of the labels alone where the judge is good."""
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal
 
 from genrm_cli.errors import InputError
 from genrm_cli.metrics.prediction_powered import LabelledMean, prediction_powered
 from genrm_cli.ranking.outcomes import Outcomes
+from genrm_cli.ranking.pair_plan import Pair
 from genrm_cli.scored.json_form import parse_json
 from genrm_cli.storage.source import Source
 
@@ -33,6 +34,25 @@ class PolicyLabel:
     rater: str
     label: Literal["a", "b", "tie"]
     drawn: Literal["random"] | None = None
+
+
+def _nested() -> defaultdict[int, dict[str, float]]:
+    return defaultdict(dict)
+
+
+@dataclass(slots=True)
+class PolicyLabels:
+    """People's labels of a contest.
+
+    Attributes:
+        given: by the two policies and the prompt, the share that the first one wins by each rater.
+        is_random: whether all prompts were drawn at random.
+    """
+
+    given: defaultdict[Pair, defaultdict[int, dict[str, float]]] = field(
+        default_factory=lambda: defaultdict(_nested)
+    )
+    is_random: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,63 +75,87 @@ class LabelledWinRate:
     people: LabelledMean | None
 
 
-def read_policy_labels(source: Source) -> list[PolicyLabel]:
-    """Read a file of labels, or raise `InputError`."""
-    labels = []
+def read_policy_labels(
+    source: Source,
+    policies: Sequence[str],
+    prompts: Mapping[int, str],
+    chosen: Mapping[int, Sequence[Pair]],
+) -> PolicyLabels:
+    """Read a file of labels of a contest.
+
+    Args:
+        prompts: the text of each prompt, by its number.
+        chosen: the pairs of policies that are compared on each prompt.
+
+    Raises:
+        InputError: a line is not a label, is not about two policies that the contest compares, or
+            contradicts another one of its rater; or there is no label.
+    """
+    numbers = {name: number for number, name in enumerate(policies)}
+    places = {text: prompt for prompt, text in prompts.items()}
+    found = PolicyLabels()
     for line in source.iter_lines():
+        where = f"{source.uri}: line {line.number}"
         try:
-            labels.append(parse_json(PolicyLabel, line.raw))
+            label = parse_json(PolicyLabel, line.raw)
         except ValueError as error:
             raise InputError(
-                f"{source.uri}: line {line.number}: not a label ({error}); expected prompt, a, b, "
-                "rater, and label: a, b or tie"
+                f"{where}: not a label ({error}); expected prompt, a, b, rater, and label: a, b or "
+                "tie"
             ) from error
-    return labels
+        place = places.get(label.prompt)
+        if place is None:
+            raise InputError(f"{where}: the prompt {label.prompt[:60]!r} is not in the ranking")
+        first = numbers.get(label.a, -1)
+        second = numbers.get(label.b, -1)
+        pair = (min(first, second), max(first, second))
+        if pair not in chosen[place]:
+            raise InputError(
+                f"{where}: the ranking does not compare {label.a!r} with {label.b!r} on this "
+                f"prompt; its policies are {', '.join(policies)}"
+            )
+        value = _VALUES[label.label] if first < second else 1 - _VALUES[label.label]
+        if found.given[pair][place].setdefault(label.rater, value) != value:
+            raise InputError(
+                f"{where}: {label.rater!r} labels this pair a second time, differently; keep one "
+                "label"
+            )
+        found.is_random &= label.drawn == "random"
+    if not found.given:
+        raise InputError(f"{source.uri}: no labels; expected one a line")
+    return found
 
 
 def labelled_win_rates(
-    outcomes: Outcomes, prompts: Sequence[str], labels: Sequence[PolicyLabel], uri: str
+    outcomes: Outcomes, prompts: Sequence[int], labels: PolicyLabels
 ) -> tuple[LabelledWinRate, ...]:
     """Estimate the win rates of the pairs of policies that people labelled.
 
     Args:
-        prompts: the text of each prompt of the outcomes.
-        labels: read from a file of this name.
+        prompts: the number in the contest of each prompt of the outcomes.
+        labels: of the contest.
     """
-    policies = {name: number for number, name in enumerate(outcomes.table.policies)}
-    places = {text: number for number, text in enumerate(prompts)}
-    values: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for label in labels:
-        unknown = [name for name in (label.a, label.b) if name not in policies]
-        if unknown or label.prompt not in places:
-            problem = repr(unknown[0]) if unknown else f"the prompt {label.prompt[:60]!r}"
-            raise InputError(f"{uri}: {problem} is not in the ranking")
-        a = policies[label.a]
-        b = policies[label.b]
-        value = _VALUES[label.label]
-        pair = (a, b) if a < b else (b, a)
-        values[pair][places[label.prompt]].append(value if a < b else 1 - value)
-    is_random = all(label.drawn == "random" for label in labels)
     shares = outcomes.win_shares()
     found = []
-    for a, b in sorted(values):
-        won = {place: float(share) for place, share in enumerate(shares[:, a, b])}
-        known = {place: share for place, share in won.items() if not math.isnan(share)}
-        if known:
-            people = {place: fmean(each) for place, each in values[a, b].items() if place in known}
-            judged = [known[place] for place in people]
-            unlabelled = [share for place, share in known.items() if place not in people]
-            estimate = prediction_powered(
-                list(people.values()), judged, unlabelled if is_random else []
-            )
-            found.append(
-                LabelledWinRate(
-                    a=outcomes.table.policies[a],
-                    b=outcomes.table.policies[b],
-                    prompts=len(people),
-                    verdicts=fmean(known.values()),
-                    is_random=is_random,
-                    people=estimate,
-                )
-            )
+    for (a, b), by_prompt in sorted(labels.given.items()):
+        won = dict(zip(prompts, shares[:, a, b].tolist(), strict=True))
+        known = {prompt: share for prompt, share in won.items() if not math.isnan(share)}
+        if not known:
+            continue
+        people = {
+            prompt: fmean(given.values()) for prompt, given in by_prompt.items() if prompt in known
+        }
+        judged = [known[prompt] for prompt in people]
+        unlabelled = [share for prompt, share in known.items() if prompt not in people]
+        rate = LabelledWinRate(
+            a=outcomes.table.policies[a],
+            b=outcomes.table.policies[b],
+            prompts=len(people),
+            verdicts=fmean(known.values()),
+            is_random=labels.is_random,
+            people=prediction_powered(
+                list(people.values()), judged, unlabelled if labels.is_random else []
+            ),
+        )
+        found.append(rate)
     return tuple(found)

@@ -38,7 +38,7 @@ from genrm_cli.ranking.looks import LEAST_PROMPTS
 from genrm_cli.ranking.pair_plan import Forecast
 from genrm_cli.ranking.people_labels import (
     LabelledWinRate,
-    PolicyLabel,
+    PolicyLabels,
     labelled_win_rates,
     read_policy_labels,
 )
@@ -169,10 +169,6 @@ async def rank_policies(
     run = _checked(run, options)
     task = _set_of(given, run.settings)
     metrics = run.metrics
-    labels: list[PolicyLabel] = []
-    if labels_uri is not None:
-        with run.open_source(labels_uri) as source:
-            labels = read_policy_labels(source)
     with ExitStack() as opened:
         async with (
             cancelled_by_signals(),
@@ -182,18 +178,23 @@ async def rank_policies(
             session = JudgingSession(judges, run.plan, run, journal)
             await session.settle()
 
-            def plan_contest() -> tuple[Contest, RankPlan]:
+            def plan_contest() -> tuple[Contest, RankPlan, PolicyLabels]:
                 contest = opened.enter_context(_reading(task, options, run))
                 contest.choose(session.plan)
-                return contest, _plan_of(contest, judges.with_journal(journal), journal, run)
+                labels = PolicyLabels()
+                if labels_uri is not None:  # a wrong label must not cost a call
+                    texts = contest.prompt_texts()
+                    with run.open_source(labels_uri) as source:
+                        labels = read_policy_labels(source, contest.policies, texts, contest.chosen)
+                plan = _plan_of(contest, judges.with_journal(journal), journal, run)
+                return contest, plan, labels
 
-            contest, plan = await run.in_thread(plan_contest)
+            contest, plan, labels = await run.in_thread(plan_contest)
             session.announce()
             run.on_event(plan)
             async with session.asking():
                 await session.ask(contest.iter_groups(), contest.take)
         outcomes = contest.outcomes()
-        prompts = contest.prompt_texts() if labels else []
     if not len(outcomes.won):
         failures = metrics.failures_by_kind.most_common()
         kinds = ", ".join(f"{count} × {kind}" for kind, count in failures)
@@ -214,7 +215,7 @@ async def rank_policies(
         known=metrics.journal_hits,
         plan=plan,
         findings=tuple(findings(board, str(judge.name))),
-        labelled=labelled_win_rates(outcomes, prompts, labels, str(labels_uri)),
+        labelled=labelled_win_rates(outcomes, sorted(contest.results), labels),
     )
 
 

@@ -139,8 +139,16 @@ class CollectCounts:
                     " allows. Run the same command again to try them once more.",
                 )
         if not self.written:
+            remedy = naming("$branch_at. Use a better client, or branch at an earlier turn.")
+            if self.faults["unread"] == self.faulty == self.planned:
+                # Typical of a reward model, which by default plays the client, too.
+                remedy = naming(
+                    "$branch_at. The client's model never answered with the object that it is "
+                    "asked for. A reward model cannot play a client: name a chat model with "
+                    "$client_base_url and $client_model, or set $client to scripted."
+                )
             raise TooManyUnscoredError(
                 f"none of the {self.planned} sessions is in the output: {self.faulty} with client "
                 f"faults, {self.unparted} that ended before ",
-                naming("$branch_at. Use a better client, or branch at an earlier turn."),
+                remedy,
             )

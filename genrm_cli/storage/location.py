@@ -231,8 +231,8 @@ def require_json_lines(uri: str) -> None:
     name = _without_suffix(uri.lower(), _COMPRESSION_SUFFIXES)
     if name.endswith((*_READ_ONLY_SUFFIXES, *_OTHER_COMPRESSIONS)):
         raise UsageError(
-            f"{uri}: scored lines are written as JSON lines; name the output .jsonl, .jsonl.gz or "
-            ".jsonl.zst."
+            f"{uri}: only JSON is written here; name the output .jsonl, .jsonl.gz or .jsonl.zst, "
+            "or .json where it is one object."
         )
 
 

@@ -20,6 +20,24 @@ def make_pairs(count):
     ]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"eval {PAIRS} --judge lexical -o x.parquet",
+        "score rollouts.jsonl --model m --requests-to x.parquet",
+        "collect samples --scripted-policy good -o x.parquet",
+    ],
+)
+def test_a_table_is_not_promised_where_json_is_written(command, genrm, call):
+    """The name is refused before anything is asked, with the names to choose from."""
+    genrm.sample(PAIRS)
+    genrm.sample("rollouts.jsonl")
+    ended = call(*command.split()).ended(2)
+    assert "x.parquet" in ended.err
+    assert ".jsonl" in ended.err
+    assert "x.parquet" not in genrm.names()
+
+
 def test_a_person_gets_tables(genrm, call):
     """Without --json stdout holds the figures with their intervals, overall and by category."""
     genrm.sample(PAIRS)

@@ -164,7 +164,7 @@ def test_an_output_is_named_like_what_is_written(name):
     """A name that promises another format than JSON lines is refused with the names that work."""
     with pytest.raises(UsageError, match=r"b\..*name the output \.jsonl, \.jsonl\.gz or"):
         output_places("a.parquet", settings_from(output=name))
-    with pytest.raises(UsageError, match="JSON lines"):
+    with pytest.raises(UsageError, match="only JSON"):
         output_places("a.parquet", settings_from(output_template="{dir}/{stem}" + name))
 
 

@@ -2,10 +2,12 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ranking.recorded_systems import ORDERS, VERDICTS, recorded_outcomes
 
 from genrm_cli.metrics.running_stats import Z_95, student_95
-from genrm_cli.ranking.board import findings
+from genrm_cli.ranking.board import findings, percent_won
 from genrm_cli.ranking.leaderboard import build_leaderboard
 from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, prompts_to_show, share_interval
 from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
@@ -68,6 +70,14 @@ def test_the_worked_example_is_reproduced() -> None:
     assert (100 * rate, 50 * (high - low)) == pytest.approx((67.8, 5.8), abs=0.06)
     assert row.better == "gpt4"
     assert board.warnings == ()
+
+
+@given(st.floats(0, 1), st.integers(0, 2))
+def test_wins_and_losses_make_a_hundred(share, digits) -> None:
+    """Two shares of the same prompts add up as they are printed, however they are rounded."""
+    printed = [float(percent_won(each, digits)) for each in (share, 1 - share)]
+    assert round(sum(printed), 6) == 100
+    assert abs(printed[0] - 100 * share) <= 0.5 * 10**-digits + 1e-6
 
 
 def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> None:

@@ -211,6 +211,14 @@ def test_a_faulty_client_is_counted_and_left_out(tmp_path, judge_server):
     assert summary["client_fault_rate_interval"][0] > 0.4
 
 
+def test_a_reward_model_that_plays_the_client_is_named(tmp_path, judge_server):
+    """It answers with verdicts instead of a client's reaction, and the error says what to do."""
+    client = agent(judge_server, "c")
+    options = options_for(tmp_path, policy=agent(judge_server), client=client, episodes=1)
+    with pytest.raises(TooManyUnscoredError, match="A reward model cannot play a client"):
+        run_sessions(options, scripted_client=False, probe=False)
+
+
 def test_private_data_in_a_generated_turn_ends_the_session(tmp_path, judge_server):
     """Matches of redact_pattern are found on both sides; the text with them is written nowhere."""
     judge_server.behave(chat=["Write to me at jane.doe@example.org and tell me how it is."])

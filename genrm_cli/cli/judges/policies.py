@@ -169,9 +169,12 @@ def _labelled_text(found: "LabelledWinRate") -> str:
 
 
 def _cells(row: "PolicyRow") -> tuple[str, ...]:
+    from genrm_cli.ranking.board import percent_won
+
     half = None if row.elo_hi is None or row.elo is None else row.elo_hi - row.elo
     elo = (row.bound or "").strip("=") + number_text(row.elo, "+.0f")
-    interval = "-" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f}-{100 * row.hi:.1f}"
+    ends = (row.lo, row.hi)
+    interval = "-".join(percent_won(each) for each in ends if each is not None) or "-"
     ranks = (
         "-"
         if row.rank_lo is None
@@ -186,7 +189,7 @@ def _cells(row: "PolicyRow") -> tuple[str, ...]:
     return (
         row.name,
         ranks,
-        percent_text(row.win_rate),
+        "-" if row.win_rate is None else f"{percent_won(row.win_rate)} %",
         interval,
         elo,
         *others,
@@ -195,6 +198,8 @@ def _cells(row: "PolicyRow") -> tuple[str, ...]:
 
 
 def _matrix(ranking: "Ranking") -> Table:
+    from genrm_cli.ranking.board import percent_won
+
     policies = [row.name for row in ranking.policies]
     table = Table([*names(""), *numbers(*policies)])
     for name in policies:
@@ -203,6 +208,6 @@ def _matrix(ranking: "Ranking") -> Table:
             if (found := ranking.win_rate(name, other)) is not None:
                 row, rate, (low, high) = found
                 half = "" if low is None or high is None else f" ±{50 * (high - low):.0f}"
-                cells[column] = f"{100 * rate:.0f}{half}{'*' if row.better else ''}"
+                cells[column] = f"{percent_won(rate, 0)}{half}{'*' if row.better else ''}"
         table.add(name, *cells)
     return table

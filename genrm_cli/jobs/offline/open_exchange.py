@@ -10,7 +10,7 @@ from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.offline.replies import Replies, RepliesEvent
 from genrm_cli.jobs.offline.request_files import RequestFiles, RequestsEvent
 from genrm_cli.settings import Settings
-from genrm_cli.storage.location import is_stream, require_rl_prefix
+from genrm_cli.storage.location import is_stream, require_json_lines, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.places import is_same_place
 
@@ -34,6 +34,7 @@ def check_offline(settings: Settings) -> None:
         raise UsageError(naming("$conclude takes verdicts from the journal alone; run it later."))
     if given.requests_to is not None:
         require_rl_prefix(given.requests_to, settings.storage.any_prefix)
+        require_json_lines(given.requests_to)
         if any(is_same_place(uri, given.requests_to) for uri in given.replies_from):
             raise UsageError(naming("$requests_to names a file of replies; choose another file."))
 
