@@ -41,6 +41,19 @@ class _OpenJudge:
     spec: JudgeSpec
     remote: RemoteJudge | None
 
+    def set_context(self, reported: int | None, journal: Journal | None) -> None:
+        """Set the context length: that of the settings, of the endpoints, or of the journal."""
+        remote = self.remote
+        settings = self.spec.config.judge
+        if remote is None or settings.compat is not None:
+            return
+        length = reported if settings.max_model_len is None else settings.max_model_len
+        label = None if journal is None else journal.find_judge(remote.name)
+        if length is None and label is not None:
+            length = remote.take_over(label)
+        remote.context_tokens = length or None
+        self.spec = replace(self.spec, max_model_len=length or None)
+
 
 class OpenJudges:
     """The open judges of a run; all its inputs share them, with their endpoints, limits and
@@ -76,7 +89,7 @@ class OpenJudges:
         self._settled = False
         self._probed = False
         self._probing = asyncio.Lock()
-        self._judges = [self._open(spec) for spec in specs]
+        self.judges = [self._open(spec) for spec in specs]
 
     def _open(self, spec: JudgeSpec) -> _OpenJudge:
         if spec.profile is None:
@@ -159,7 +172,7 @@ class OpenJudges:
                 outcome.from_journal = False
             on_outcome(outcome)
 
-        for remote in (judge.remote for judge in self._judges):
+        for remote in (judge.remote for judge in self.judges):
             if remote is None:
                 judges.append(LexicalJudge())
                 continue
@@ -175,7 +188,7 @@ class OpenJudges:
     @property
     def is_remote(self) -> bool:
         """Whether any judge is asked over HTTP."""
-        return any(judge.remote is not None for judge in self._judges)
+        return any(judge.remote is not None for judge in self.judges)
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -197,25 +210,27 @@ class OpenJudges:
         """The judges, with their contexts and the results of their probes."""
         return [
             replace(each.spec, probe=None if each.remote is None else each.remote.probe)
-            for each in self._judges
+            for each in self.judges
         ]
 
     async def is_reachable(self, timeout_s: float) -> bool:
         """Whether each judge has an endpoint that is up, or one that responds again."""
-        return all(
-            [pool.is_up or await _responds(pool, timeout_s) for pool in self._pools.values()]
-        )
+        for pool in self._pools.values():
+            listings = (_list_models(each, timeout_s) for each in pool.endpoints)
+            if not pool.is_up and all([await listing is None for listing in listings]):
+                return False
+        return True
 
     async def settle(self, journal: Journal | None = None) -> None:
         """Find the context of each judge, once, and announce the judges."""
         async with self._probing:
             if self._settled:
                 return
-            for judge in self._judges:
+            for judge in self.judges:
                 if not isinstance(judge.spec.profile, ChatProfile):
-                    await self._find_context(judge, journal)
+                    judge.set_context(await self._reported_context(judge), journal)
             self._settled = True
-            for judge in self._judges:
+            for judge in self.judges:
                 spec = judge.spec
                 endpoints = [] if judge.remote is None else judge.remote.pool.endpoints
                 announced = JudgeEvent(
@@ -230,21 +245,17 @@ class OpenJudges:
                 )
                 self._on_event(announced)
 
-    def recall_contexts(self, journal: Journal | None) -> None:
-        """Set the contexts as the settings or the journal know them."""
-        for judge in self._judges:
-            _set_context(judge, None, journal)
-
-    async def _find_context(self, judge: _OpenJudge, journal: Journal | None) -> None:
+    async def _reported_context(self, judge: _OpenJudge) -> int | None:
         remote = judge.remote
-        lengths: list[int | None] = []
         settings = judge.spec.config.judge
-        if remote is not None and settings.max_model_len is None and settings.compat is None:
-            timeout_s = min(_LISTING_S, self._call_timeout_s(judge))
-            lengths = await asyncio.gather(
-                *(_context_of(each, remote.model, timeout_s) for each in remote.pool.endpoints)
-            )
-        _set_context(judge, min(filter(None, lengths), default=None), journal)
+        if remote is None or settings.max_model_len is not None or settings.compat is not None:
+            return None
+        timeout_s = min(_LISTING_S, self._call_timeout_s(judge))
+        listings = await asyncio.gather(
+            *(_list_models(each, timeout_s) for each in remote.pool.endpoints)
+        )
+        lengths = [models.get(remote.model) for models in listings if models is not None]
+        return min(filter(None, lengths), default=None)
 
     def _call_timeout_s(self, judge: _OpenJudge) -> float:
         timeout_s = judge.spec.config.limits.call_timeout
@@ -254,13 +265,13 @@ class OpenJudges:
         """Probe every remote judge, once, unless the options disable it."""
         await self.settle()
         async with self._probing:
-            for judge in self._judges:
+            for judge in self.judges:
                 if judge.remote is not None and not judge.spec.config.judge.probe:
                     judge.remote.probe = "skipped"
             if self._probed or not self._options.probe or self._options.recall.only_known:
                 return
             parts: list[str | Message] = []
-            for judge in self._judges:
+            for judge in self.judges:
                 for warning in await self._probe(judge):
                     parts += ["; ", warning]
             self._probed = True
@@ -299,39 +310,17 @@ def idle_judges(
     and their specs.
     """
     judges = OpenJudges(specs, options, ignore_event, None)
-    judges.recall_contexts(journal)
+    for judge in judges.judges:
+        judge.set_context(None, journal)
     return judges.with_journal(journal), judges.specs
 
 
-def _set_context(judge: _OpenJudge, reported: int | None, journal: Journal | None) -> None:
-    """Set the context length: that of the settings, of the endpoints, or of the journal."""
-    remote = judge.remote
-    settings = judge.spec.config.judge
-    if remote is None or settings.compat is not None:
-        return
-    length = reported if settings.max_model_len is None else settings.max_model_len
-    label = None if journal is None else journal.find_judge(remote.name)
-    if length is None and label is not None:
-        length = remote.take_over(label)
-    judge.spec = replace(judge.spec, max_model_len=length or None)
-    if length:
-        remote.context_tokens = length
-
-
-async def _context_of(endpoint: Endpoint, model: str, timeout_s: float) -> int | None:
-    """Return the context length of a model as an endpoint tells it; None if it does not."""
+async def _list_models(endpoint: Endpoint, timeout_s: float) -> dict[str, int | None] | None:
+    """Return the models of an endpoint with their contexts; none if it lists none, None if it
+    cannot be reached.
+    """
     try:
-        return (await endpoint.client.list_models(timeout_s)).get(model)
-    except CallError:
-        return None
-
-
-async def _responds(pool: EndpointPool, timeout_s: float) -> bool:
-    for endpoint in pool.endpoints:
-        try:
-            await endpoint.client.list_models(timeout_s)
-        except CallError as error:
-            if error.failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT):
-                continue
-        return True
-    return False
+        return await endpoint.client.list_models(timeout_s)
+    except CallError as error:
+        is_down = error.failure.kind in (FailureKind.CONNECTION, FailureKind.TIMEOUT)
+        return None if is_down else {}

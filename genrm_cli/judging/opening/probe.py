@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from genrm_cli.errors import JudgeError, Message, SettingRef, naming
 from genrm_cli.judging.client import CallError
@@ -11,7 +12,7 @@ from genrm_cli.judging.pacing.judge_events import ProbingEvent
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RefusedField
-from genrm_cli.judging.requests import JudgeRequest, Reply
+from genrm_cli.judging.requests import JudgeRequest
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
 
@@ -26,6 +27,7 @@ _BAD = "I like turtles."
 _PLAIN = SettingRef("profile", "nemotron-plain")
 _ADDRESS = naming("Check $base_url (it usually ends in /v1)")
 _SKIPS = naming("$probe skips this test.", probe=False)
+_ROOM = naming("Give it room with $max_reply_tokens, or check its reasoning parser.")
 _REMEDIES = {
     FailureKind.CONNECTION: Message.of(
         "Is the server running? ",
@@ -35,30 +37,28 @@ _REMEDIES = {
     FailureKind.TIMEOUT: naming(
         "It accepts connections but does not answer; look at its log, or pass $probe.", probe=False
     ),
-    FailureKind.AUTH: naming(
-        "No key was sent: export it as GENRM_API_KEY, or name another variable with $api_key_env."
-    ),
     FailureKind.REFUSED: naming(
         "Check $model; if the server does not know a role of the request (SGLang), try $profile, "
-        "or, if it does not "
-        "take a field, change the field with $request_field.",
+        "or, if it does not take a field, change the field with $request_field.",
         profile="nemotron-plain",
     ),
     FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
-    FailureKind.TRUNCATED: naming("Give it room with $max_reply_tokens."),
-    FailureKind.EMPTY: naming(
-        "Give it room with $max_reply_tokens, or check its reasoning parser."
-    ),
+    FailureKind.TRUNCATED: _ROOM,
+    FailureKind.EMPTY: _ROOM,
 }
 _OTHER_REMEDY = Message.of(_ADDRESS, naming(" and $model; "), _SKIPS)
-_WRONG_KEY_REMEDY = naming(
-    "A key was sent: correct the variable that it comes from, GENRM_API_KEY, else OPENAI_API_KEY, "
-    "or the one that $api_key_env names."
-)
+_KEY_REMEDIES = {
+    False: naming(
+        "No key was sent: export it as GENRM_API_KEY, or name another variable with $api_key_env."
+    ),
+    True: naming(
+        "A key was sent: correct the variable that it comes from, GENRM_API_KEY, else "
+        "OPENAI_API_KEY, or the one that $api_key_env names."
+    ),
+}
 _TOO_LONG_REMEDY = naming("Lower $max_reply_tokens, or serve the model with a longer context.")
-_LOGPROBS_WORD = (
-    "logprobs"  # vLLM's for a number above its limit, and ours for a reply without them
-)
+# vLLM's word for a number above its limit, and ours for a reply without them.
+_LOGPROBS_WORD = "logprobs"
 _LOGPROBS_REMEDY = Message.of(
     "This profile needs the log probabilities of the 20 likeliest tokens (vLLM's option "
     "max-logprobs)."
@@ -92,18 +92,17 @@ class _Fault:
     is_busy: bool = False
 
 
-@dataclass(slots=True)
-class _ProbeAnswer:
+class _ProbeAnswer(NamedTuple):
     """What a judge answered.
 
     Attributes:
-        reply: the first reply, if any: its prompt contains the responses, and with two turns no
-            words of the model.
+        prompt_tokens: of the first reply, whose prompt contains the responses and, with two turns,
+            no words of the model; None if they are unknown.
         refused: the field of the request that the server refuses.
     """
 
     result: Judgment | Failure
-    reply: Reply | None = None
+    prompt_tokens: int | None = None
     refused: RefusedField | None = None
 
 
@@ -171,11 +170,11 @@ class _Probe:
             return await self._fault_of(second, second.result, compares=compares)
         if _follows(first.result, second.result):
             return None
-        if await self._prompt_grows(first):
-            said = f"{_in_words(first.result)} shown first, {_in_words(second.result)} shown second"
-            sign = f"it does not prefer a right answer to nonsense: {said}"
-            return _Fault(self._unusable(sign, _INSANE_REMEDY))
-        return self._dropping("its verdict does not follow the responses")
+        if await self._ignores_responses(first):
+            return self._dropping("its verdict does not follow the responses")
+        said = f"{_in_words(first.result)} shown first, {_in_words(second.result)} shown second"
+        sign = f"it does not prefer a right answer to nonsense: {said}"
+        return _Fault(self._unusable(sign, _INSANE_REMEDY))
 
     async def _fault_of(self, answer: _ProbeAnswer, failure: Failure, *, compares: bool) -> _Fault:
         kind = failure.kind
@@ -183,7 +182,7 @@ class _Probe:
             busy = f"{self.endpoint.name} is busy (429): it could not be tested"
             return _Fault(Message.of(busy), is_busy=True)
         # A model that sees only the question answers it.
-        if compares and answer.reply is not None and await self._prompt_grows(answer) is False:
+        if compares and await self._ignores_responses(answer):
             return self._dropping(
                 "it gives no verdict, and longer responses make its prompt no longer"
             )
@@ -213,20 +212,17 @@ class _Probe:
                 await asyncio.sleep(_PAUSE_S)
                 continue
             result = second if isinstance(second, Failure) else judge.read(last, request)
-            answer = _ProbeAnswer(result, reply)
+            answer = _ProbeAnswer(result, reply.prompt_tokens)
             if not isinstance(result, Failure):
                 break
         return answer
 
-    async def _prompt_grows(self, short: _ProbeAnswer) -> bool | None:
-        """Whether longer responses make a longer prompt, by the server's own count; None if it
-        reports no count.
-        """
-        longer = (await self._ask(20 * (_GOOD + " "), _BAD)).reply
-        counts = [None if each is None else each.prompt_tokens for each in (short.reply, longer)]
-        if counts[0] is None or counts[1] is None:
-            return None
-        return counts[1] > counts[0]
+    async def _ignores_responses(self, short: _ProbeAnswer) -> bool:
+        """Whether longer responses make no longer prompt, by the server's own count."""
+        if short.prompt_tokens is None:
+            return False
+        longer = await self._ask(20 * (_GOOD + " "), _BAD)
+        return longer.prompt_tokens is not None and longer.prompt_tokens <= short.prompt_tokens
 
     async def _other_models(self) -> str:
         """Return a sentence with the models of the endpoint; empty if the judge is among them."""
@@ -251,12 +247,13 @@ class _Probe:
         ):
             without = SettingRef("request_field", f"{refused.name}=")
             return Message.of("Leave the field out with ", without, ", or give it another value.")
-        if failure.kind is FailureKind.AUTH and self.endpoint.client.sends_key:
-            return _WRONG_KEY_REMEDY
-        if not failure.kind.is_parse_failure:
-            return _REMEDIES.get(failure.kind, _OTHER_REMEDY)
-        is_plain = self.judge.profile.name == _PLAIN.value
-        return _REMEDIES.get(failure.kind, _UNREAD_PLAIN_REMEDY if is_plain else _UNREAD_REMEDY)
+        if failure.kind is FailureKind.AUTH:
+            return _KEY_REMEDIES[self.endpoint.client.sends_key]
+        other = _OTHER_REMEDY
+        if failure.kind.is_parse_failure:
+            is_plain = self.judge.profile.name == _PLAIN.value
+            other = _UNREAD_PLAIN_REMEDY if is_plain else _UNREAD_REMEDY
+        return _REMEDIES.get(failure.kind, other)
 
     def _dropping(self, sign: str) -> _Fault:
         what = f"{sign}: its chat template seems to drop them"
