@@ -6,19 +6,29 @@ rollout, as in its `genrm` object, and a `status`; of several lines about one ro
 counts. Other keys (name, time, comment) are for people."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.files import ScoredInput
+from genrm_cli.scored.json_form import parse_json
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.store import Store
 
 SUFFIX = ".review.jsonl"
 APPROVED = "approved"
 PENDING = "pending"
-STATUSES = (APPROVED, PENDING, "held", "rejected")
+Status = Literal["approved", "pending", "held", "rejected"]
+STATUSES: tuple[str, ...] = get_args(Status)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReviewLine:
+    group: str
+    index: int
+    status: Status
 
 
 def own_status(rollout: Rollout, record: JsonObject) -> str | None:
@@ -47,20 +57,12 @@ def read_statuses(
         return statuses
     with source:
         for line in source.iter_lines():
-            where = f"{source.uri}: line {line.number}"
             try:
-                record = parse_record(line.raw)
-            except BadLineError as error:
+                review = parse_json(_ReviewLine, line.raw)
+            except ValueError as error:
                 raise InputError(
-                    f"{where}: {error}; expected an object with group, index and status"
+                    f"{source.uri}: line {line.number}: not a review: {error}; expected group "
+                    f"(text), index (integer) and status ({', '.join(STATUSES)})"
                 ) from error
-            group = record.get("group")
-            index = record.get("index")
-            status = record.get("status")
-            if not isinstance(group, str) or not isinstance(index, int) or status not in STATUSES:
-                raise InputError(
-                    f"{where}: not a review; expected group (text), index (integer) and status "
-                    f"({', '.join(STATUSES)})"
-                )
-            statuses[group, index] = status
+            statuses[review.group, review.index] = review.status
     return statuses

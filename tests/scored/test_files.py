@@ -234,9 +234,9 @@ def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"group": "task:1", "index": 0, "status": "approved"', "not JSON"),
-        ('{"group": "task:1", "index": 0}', "not a review; expected group"),
-        ('{"group": "task:1", "index": 0, "status": "fine"}', "not a review; expected group"),
+        ('{"group": "task:1", "index": 0, "status": "approved"', "Input data was truncated"),
+        ('{"group": "task:1", "index": 0}', "Object missing required field `status`"),
+        ('{"group": "task:1", "index": 0, "status": "fine"}', "Invalid enum value 'fine'"),
     ],
 )
 def test_a_damaged_review_is_refused(run_files, line, problem):
@@ -248,7 +248,7 @@ def test_a_damaged_review_is_refused(run_files, line, problem):
     with pytest.raises(InputError) as caught:
         read_statuses(found, Store(), settings)
     message = str(caught.value)
-    assert message.startswith(f"{path}: line 2: {problem}")
+    assert message.startswith(f"{path}: line 2: not a review: {problem}")
     assert "index" in message
 
 

@@ -1,20 +1,18 @@
 """Parquet files: read each row as a record, and write records as rows."""
 
 import base64
-import io
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
 from genrm_cli.errors import InputError, UsageError, how_to_install
 from genrm_cli.json_types import Record
+from genrm_cli.storage.encoding.codec import CHUNK_BYTES
 from genrm_cli.storage.encoding.records import Line
-from genrm_cli.storage.spool import Pieces, Spool
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from genrm_cli.storage.spool import Pieces, Spool, temporary_error
 
 _BATCH_ROWS = 64  # a row may hold megabytes
 _WRITTEN_ROWS = 1_024  # of one batch
@@ -77,46 +75,29 @@ class ParquetWriter(AbstractContextManager["ParquetWriter"]):
         """Write the file piece by piece."""
         from pyarrow import parquet
 
+        arrow = self._arrow
         try:
             schemas = (
-                self._arrow.schema(list(self._arrow.array(batch).type))
-                for batch in self._iter_batches()
+                arrow.schema(list(arrow.array(batch).type)) for batch in self._iter_batches()
             )
-            schema = self._arrow.unify_schemas(schemas, promote_options="permissive")
-            row = self._arrow.struct(list(schema))
-            with parquet.ParquetWriter(
-                self._arrow.PythonFile(_RowGroupSink(write), mode="w"), schema
-            ) as writer:
-                for batch in self._iter_batches():
-                    writer.write_table(
-                        self._arrow.Table.from_struct_array(self._arrow.array(batch, type=row))
-                    )
-        except self._arrow.ArrowException as error:
+            schema = arrow.unify_schemas(schemas, promote_options="permissive")
+            row = arrow.struct(list(schema))
+            with tempfile.TemporaryFile() as file:
+                with parquet.ParquetWriter(file, schema) as writer:
+                    for batch in self._iter_batches():
+                        rows = arrow.array(batch, type=row)
+                        writer.write_table(arrow.Table.from_struct_array(rows))
+                file.seek(0)
+                while piece := file.read(CHUNK_BYTES):
+                    write(piece)
+        except arrow.ArrowException as error:
             raise UsageError(
                 f"{self._uri}: a column has several types ({error}); write JSON lines instead"
             ) from error
+        except OSError as error:
+            raise temporary_error(error) from error
 
     def _iter_batches(self) -> Iterator[list[Record]]:
         for start in range(0, len(self._lines), _WRITTEN_ROWS):
             end = min(start + _WRITTEN_ROWS, len(self._lines))
             yield [orjson.loads(self._lines[row]) for row in range(start, end)]
-
-
-class _RowGroupSink(io.RawIOBase):
-    """A file for writing only."""
-
-    def __init__(self, write: Callable[[bytes], None]) -> None:
-        self._write = write
-        self._position = 0
-
-    def write(self, data: "ReadableBuffer") -> int:
-        piece = bytes(data)
-        self._write(piece)
-        self._position += len(piece)
-        return len(piece)
-
-    def tell(self) -> int:
-        return self._position
-
-    def writable(self) -> bool:
-        return True
