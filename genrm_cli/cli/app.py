@@ -134,7 +134,7 @@ def main() -> None:
         code = _say_usage_error(error)
         if code is None:
             show(escaped(traceback.format_exc().rstrip()))
-            say("genrm: done: a bug ended the command; please report the lines above; exit 1")
+            say("genrm: failed: a bug ended the command; please report the lines above; exit 1")
             code = GenrmError.exit_code
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

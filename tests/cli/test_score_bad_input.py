@@ -126,7 +126,7 @@ def test_an_input_that_cannot_be_read_ends_with_3(genrm, call):
         finished = call("score", name, *LEXICAL, "-o", "out.jsonl").ended(3)
         error, done = finished.err.splitlines()
         assert error.startswith(f"genrm: error: {name}")
-        assert done.startswith("genrm: done: 1 file: 1 failed; ")
+        assert done.startswith("genrm: failed: 1 file: 1 failed; ")
         assert done.endswith("; exit 3")
         assert genrm.names() == set()
 

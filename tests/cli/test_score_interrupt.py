@@ -34,7 +34,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(genrm, ju
     assert probing.startswith("probing ")
     assert judge.startswith("judge: m, profile nemotron-plain (")
     assert plan.startswith("16 comparisons")
-    assert done.startswith("genrm: done: 1 file: 1 skipped")
+    assert done.startswith("genrm: interrupted: 1 file: 1 skipped")
     assert done.endswith("; exit 130")
     assert error.startswith("genrm: error: interrupted; incomplete outputs were not written.")
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}

@@ -307,7 +307,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm, call):
     )  # six files, the judge, five lines of summary, two warnings, the end
     assert len(file_lines(finished, "scored")) == 2
     assert len(file_lines(finished, "failed")) == 4
-    assert lines[-1].startswith("genrm: done: 6 files: ")
+    assert lines[-1].startswith("genrm: failed: 6 files: ")
     assert lines[-1].endswith("; exit 3")
     assert "4 failed" in lines[-1]
     assert "2 scored" in lines[-1]

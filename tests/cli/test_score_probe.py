@@ -33,7 +33,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     judge, plan, probing, error, done = finished.err.splitlines()
     assert probing.startswith("probing ")
     assert judge.startswith("judge: m, profile nemotron-plain (default), ")
-    assert done.startswith("genrm: done: 1 file: 1 skipped; ")
+    assert done.startswith("genrm: failed: 1 file: 1 skipped; ")
     assert done.endswith("; exit 4")
     printed = json.loads(finished.out)
     assert printed["exit_code"] == 4

@@ -15,7 +15,7 @@ from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.settings import Settings
 
 LEXICAL = ("--judge", "lexical")
-LAST = re.compile(r"genrm: done: .*; exit (\d+)")
+LAST = re.compile(r"genrm: (?:done|failed|interrupted): .*; exit (\d+)")
 
 
 @pytest.mark.parametrize(

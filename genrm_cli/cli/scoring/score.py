@@ -18,7 +18,7 @@ from genrm_cli.cli.options import (
     with_settings,
 )
 from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
-from genrm_cli.cli.scoring.summary import counts_text, done_text, show_summary
+from genrm_cli.cli.scoring.summary import counts_text, outcome_text, show_summary
 from genrm_cli.cli.scoring.trial import TrialOptions, recommend, trial_settings
 from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.cli.tables import print_parts
@@ -136,7 +136,7 @@ def score(
         if advice:
             say("the trial recommends for the whole run:")
         say(*(f"  {name:<12} {text}" for name, text in advice.items()))
-        say(done_text(report, progress.total()))
+        say(outcome_text(report, progress.total()))
     return report.exit_code
 
 

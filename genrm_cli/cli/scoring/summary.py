@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import rate_text, render_flag, say, say_warning
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
-from genrm_cli.errors import SettingRef, counted
+from genrm_cli.errors import SettingRef, TooManyUnscoredError, WatchError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 
+# Exit codes of runs whose outputs are all there.
+_DONE = (0, TooManyUnscoredError.exit_code, WatchError.exit_code)
 # The longest label, `comparisons`, and a gap.
 _LABEL_WIDTH = 13
 
@@ -204,8 +206,11 @@ def _iter_files(metrics: "RunTotals") -> Iterator[tuple[str, str]]:
     )
 
 
-def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
-    """Return the outcome of a run as one line that is easy to find in a log."""
+def outcome_text(report: "BatchReport", metrics: RunMetrics) -> str:
+    """Return the outcome of a run as one line that is easy to find in a log; it is done only if all
+    outputs are there.
+    """
+    word = "done" if report.exit_code in _DONE else "failed"
     verdicts = verdicts_text(
         metrics.verdicts,
         metrics.journal_hits,
@@ -214,9 +219,9 @@ def done_text(report: "BatchReport", metrics: RunMetrics) -> str:
     )
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     calls = counted(metrics.calls, "call")
-    return (
-        f"genrm: done: {counts_text(report)}; {verdicts}, {calls}; {now}; exit {report.exit_code}"
-    )
+    word = "interrupted" if report.is_interrupted else word
+    counts = counts_text(report)
+    return f"genrm: {word}: {counts}; {verdicts}, {calls}; {now}; exit {report.exit_code}"
 
 
 def counts_text(report: "BatchReport") -> str:
