@@ -9,9 +9,9 @@ Record: TypeAlias = dict[str, Any]
 """A line of a file, or an object that becomes one; its readers add fields."""
 
 
-def field_at(record: JsonObject, path: str) -> Any:
-    """Return the value at a dotted path of a record; None if there is none."""
-    value: Any = record
+def field_at(record: object, path: str) -> Any:
+    """Return the value at a dotted path of an object; None if there is none."""
+    value = record
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from genrm_cli.json_types import field_at
+from genrm_cli.rollouts.reading.values import object_or_empty
+
 # Words of risk levels that call for an intervention, as clinics and data sets name them.
 _ACUTE = frozenset(
     {"crisis", "imminent", "acute", "emergency", "high", "severe", "critical", "suicidal"}
@@ -38,13 +41,8 @@ def parse_scenario(record: Mapping[str, object]) -> Scenario:
 
     Strings, lists and objects are read as texts; other types are ignored. Never fails.
     """
-    metadata = record.get("metadata")
-    inner = metadata.get("scenario") if isinstance(metadata, dict) else None
-    places = [
-        place
-        for place in (record.get("scenario"), inner, metadata, record)
-        if isinstance(place, dict)
-    ]
+    paths = ("scenario", "metadata.scenario", "metadata")
+    places = [*(object_or_empty(field_at(record, path)) for path in paths), record]
     return Scenario(
         goal=" ".join(_first(places, "goal", "goals", "objective", "description")),
         constraints=_first(places, "hard_constraints", "constraints"),

@@ -8,7 +8,7 @@ the document, with one text per repeat. Source: EleutherAI `lm_eval/evaluator.py
 
 from typing import Any
 
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import read_completion, read_conversation
 from genrm_cli.rollouts.reading.answers import alternatives_of
@@ -23,31 +23,30 @@ from genrm_cli.rollouts.reading.record_fields import (
     is_truncated,
     list_at,
 )
+from genrm_cli.rollouts.reading.values import is_objects, object_or_empty
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 
 def _is_sample(record: Record) -> bool:
-    output = record.get("output")
-    is_output = isinstance(output, dict) and "choices" in output
-    return is_output and record.keys() >= {"id", "epoch", "input"}
+    has_choices = "choices" in object_or_empty(record.get("output"))
+    return has_choices and record.keys() >= {"id", "epoch", "input"}
 
 
-def _samples(record: Record) -> list[Any]:
+def _samples(record: Record) -> list[JsonObject]:
     samples = [record] if _is_sample(record) else list_at(record, "samples")
-    if not all(isinstance(sample, dict) for sample in samples):
+    if not is_objects(samples):
         raise UnreadableRecordError("a sample is not an object")
     return samples
 
 
-def _read_sample(sample: Record) -> Rollout:
+def _read_sample(sample: JsonObject) -> Rollout:
     messages = sample.get("messages")
     choice = alternatives_of(sample.get("output"))[0]
     name = identifier(sample.get("id"))
-    is_cut = isinstance(choice, dict) and is_truncated(choice)
     known: Record = {
         "task": None if name is None else f"sample:{name}",
         "index": integer(sample.get("epoch")),
-        "is_truncated": is_cut or sample.get("limit") is not None,
+        "is_truncated": is_truncated(object_or_empty(choice)) or sample.get("limit") is not None,
         "excluded": excluded_of(sample) or failure_of(sample.get("error")),
     }
     if not isinstance(messages, list) or not messages:
@@ -90,9 +89,9 @@ def _texts_of_lm_eval(record: Record) -> list[Any]:
 
 
 def _read_lm_eval(record: Record) -> list[Rollout]:
-    arguments = record.get("arguments")
-    first = arguments.get("gen_args_0") if isinstance(arguments, dict) else arguments
-    asked = first.get("arg_0") if isinstance(first, dict) else first
+    asked = record.get("arguments")
+    for name in ("gen_args_0", "arg_0"):
+        asked = asked.get(name) if isinstance(asked, dict) else asked
     while isinstance(asked, list) and asked:
         asked = asked[0]
     if not isinstance(asked, str):

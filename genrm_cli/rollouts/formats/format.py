@@ -7,7 +7,7 @@ from typing import NamedTuple
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.reading.account import describe_open, open_fields, roles_of
 from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, part_named
-from genrm_cli.rollouts.reading.values import list_or_empty, words
+from genrm_cli.rollouts.reading.values import is_objects, list_or_empty, object_or_empty, words
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 # One entry per response, if the list has as many; all other fields belong to the line.
@@ -65,7 +65,7 @@ def written_scores(record: Record) -> list[Score]:
         return [Score(number_or_none(record.get("reward")), detail)]
     rewards = list_or_empty(record.get("rewards"))
     details = list_or_empty(detail["rollouts"])
-    if len(rewards) != len(details) or not all(isinstance(each, dict) for each in details):
+    if len(rewards) != len(details) or not is_objects(details):
         raise UnreadableRecordError(
             f"{len(rewards)} rewards but {len(details)} genrm objects; score it again"
         )
@@ -145,8 +145,7 @@ class Format:
             else value
             for name, value in record.items()
         }
-        own = rows[position]
-        return {**line, **own} if isinstance(own, dict) else line
+        return {**line, **object_or_empty(rows[position])}
 
     def fields_in(self, record: Record) -> Fields:
         """Return the fields of a record that it reads, by role."""

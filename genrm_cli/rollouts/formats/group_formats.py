@@ -8,7 +8,12 @@ from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import read_completion, read_conversation
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import excluded_of, identifier, list_at
-from genrm_cli.rollouts.reading.values import list_or_empty, words
+from genrm_cli.rollouts.reading.values import (
+    list_or_empty,
+    object_or_empty,
+    objects_in,
+    words,
+)
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _COLUMNS = Fields(
@@ -118,10 +123,10 @@ def _messages_of_steps(trajectory: object) -> list[Any]:
     """Return the messages of the last step that has any: those of each step begin with those of
     earlier steps.
     """
-    steps = trajectory.get("steps") if isinstance(trajectory, dict) else None
+    steps = object_or_empty(trajectory).get("steps")
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no steps, expected a list")
-    logs = [step.get("chat_completions") for step in steps if isinstance(step, dict)]
+    logs = [step.get("chat_completions") for step in objects_in(steps)]
     return next((log for log in reversed(logs) if isinstance(log, list) and log), [])
 
 
@@ -131,11 +136,10 @@ def _messages_of_steps(trajectory: object) -> list[Any]:
 def _is_art(record: Record) -> bool:
     steps = record.get("messages_and_choices")
     if isinstance(steps, list):
-        return any(isinstance(step, dict) and "message" in step for step in steps)
-    trajectories = record.get("trajectories")
-    is_list = isinstance(trajectories, list) and bool(trajectories)
-    return is_list and all(
-        isinstance(each, dict) and "messages_and_choices" in each for each in _trajectories(record)
+        return any("message" in step for step in objects_in(steps))
+    trajectories = list_or_empty(record.get("trajectories"))
+    return bool(trajectories) and all(
+        "messages_and_choices" in object_or_empty(each) for each in trajectories
     )
 
 
@@ -143,10 +147,10 @@ def _read_trajectory(record: Record, trajectory: object) -> Rollout:
     """Read a trajectory: the policy's part begins with its first choice; assistant messages before
     it are context.
     """
-    steps = trajectory.get("messages_and_choices") if isinstance(trajectory, dict) else None
+    steps = object_or_empty(trajectory).get("messages_and_choices")
     if not isinstance(steps, list):
         raise UnreadableRecordError("a trajectory has no messages_and_choices, expected a list")
-    is_choice = [isinstance(step, dict) and "message" in step for step in steps]
+    is_choice = ["message" in object_or_empty(step) for step in steps]
     first = is_choice.index(True) if True in is_choice else len(steps)
     messages = [
         step["message"] if chosen else step for step, chosen in zip(steps, is_choice, strict=True)

@@ -27,7 +27,12 @@ from genrm_cli.rollouts.reading.line_fields import (
 )
 from genrm_cli.rollouts.reading.messages import role_of
 from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, task_of
-from genrm_cli.rollouts.reading.values import is_messages, iter_texts, messages_in
+from genrm_cli.rollouts.reading.values import (
+    is_messages,
+    iter_texts,
+    messages_in,
+    object_or_empty,
+)
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
@@ -88,8 +93,7 @@ def _failure_of(record: Record, reply: object) -> str | None:
     """Return why the request of a line failed; None if it did not, or the line is no call."""
     errors = [] if _request_id(record) is None else [record.get("error")]
     if isinstance(reply, dict) and is_reply(reply):
-        body = reply.get("body", reply)
-        errors.append(body.get("error") if isinstance(body, dict) else None)
+        errors.append(object_or_empty(reply.get("body", reply)).get("error"))
         errors.append(reply.get("type") if reply.get("type") in _FAILED else None)
     return next(filter(None, map(failure_of, errors)), None)
 

@@ -17,7 +17,7 @@ from genrm_cli.rollouts.reading.messages import (
     turns_of_messages,
 )
 from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
-from genrm_cli.rollouts.reading.values import is_messages, list_or_empty
+from genrm_cli.rollouts.reading.values import is_messages, list_or_empty, object_or_empty
 from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
 
 Begins = Literal["task", "policy", "answer"]
@@ -43,7 +43,7 @@ def read_completion(record: JsonObject, prompt: object, response: object, **know
     # A loss mask has zeros for tokens that the policy did not write (slime).
     observes = keeps_tokens or 0 in list_or_empty(record.get("loss_mask"))
     items = items_of_answer(asked, response, observes=observes)
-    is_cut = is_truncated(record) or (isinstance(response, dict) and is_truncated(response))
+    is_cut = is_truncated(record) or is_truncated(object_or_empty(response))
     known = {"prompt_media": asked.media, "is_truncated": is_cut} | known
     return rollout_of(record, asked.turns, items, **known)
 
@@ -82,11 +82,11 @@ def _split_system(response: object) -> tuple[str, object]:
     """Return the system prompt that an alternative has for itself, and the alternative without
     it.
     """
-    if isinstance(response, dict):
-        for name, value in response.items():
-            is_system = plain_name(name).removeprefix("custom_") in SYSTEMS
-            if is_system and isinstance(value, str) and value.strip():
-                return value, {key: each for key, each in response.items() if key != name}
+    own = object_or_empty(response)
+    for name, value in own.items():
+        is_system = plain_name(name).removeprefix("custom_") in SYSTEMS
+        if is_system and isinstance(value, str) and value.strip():
+            return value, {key: each for key, each in own.items() if key != name}
     return "", response
 
 

@@ -5,9 +5,9 @@ truncation.
 import json
 from typing import Any
 
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.reading.messages import REASONING
-from genrm_cli.rollouts.reading.values import json_in, words
+from genrm_cli.rollouts.reading.values import is_objects, json_in, words
 from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -18,14 +18,20 @@ _TASK_FIELDS = (
     ("task_idx", "task"),  # NeMo Gym's aviary server
     ("prompt_id", "prompt_id"),
     ("example_id", "example"),
+    ("scenario.scenario_id", "scenario"),
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 # Where NeMo Gym and logs of calls keep the tools.
-_WITH_TOOLS = ("responses_create_params", "request", "response")
+_TOOLS = words("tools responses_create_params.tools request.tools response.tools")
+# NeMo Gym's environments have the mask in the line or in the configuration of its instance.
+_MASKS = ("mask_sample", "instance_config.mask_sample")
 # Columns of the prompt, beside its text.
 _MEDIA_FIELDS = words("image images video videos audio audios")
 # OpenAI, Anthropic, Gemini, Bedrock.
-_STOP_FIELDS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
+_STOP_FIELDS = words(
+    "finish_reason stop_reason finishReason stopReason incomplete_details.reason "
+    "message.stop_reason"
+)
 _CUT_OFF = frozenset(
     words("length max_tokens max_output_tokens max_length model_length token_limit max_seq_len")
 )
@@ -47,8 +53,12 @@ def rollout_of(
         "is_truncated": is_truncated(record),
         "excluded": excluded_of(record),
     }
-    columns = [name for name in _MEDIA_FIELDS if isinstance(record.get(name), list | dict)]
-    media = [Media(name.removesuffix("s")) for name in columns if record[name]]
+    columns = ((name, record.get(name)) for name in _MEDIA_FIELDS)
+    media = [
+        Media(name.removesuffix("s"))
+        for name, value in columns
+        if value and isinstance(value, list | dict)
+    ]
     prompt = tuple([turn for turn in prompt if turn.role != REASONING])
     prompt_media = (*known.pop("prompt_media", ()), *media)
     return Rollout(prompt, response, prompt_media=prompt_media, **(said | known))
@@ -58,11 +68,8 @@ def task_of(record: JsonObject) -> str | None:
     """Return the name of the group in the line: group id, task index, prompt id, or else example or
     scenario id.
     """
-    scenario = record.get("scenario")
-    scenario_id = scenario.get("scenario_id") if isinstance(scenario, dict) else None
-    named = [(kind, record.get(name)) for name, kind in _TASK_FIELDS] + [("scenario", scenario_id)]
-    found = (f"{kind}:{value}" for kind, value in named if identifier(value) is not None)
-    return next(found, None)
+    named = ((kind, identifier(field_at(record, path))) for path, kind in _TASK_FIELDS)
+    return next((f"{kind}:{name}" for kind, name in named if name is not None), None)
 
 
 def index_of(record: JsonObject) -> int | None:
@@ -85,12 +92,11 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
     """Return the tools of a line, a list or its JSON text; definitions of the Responses API are
     nested.
     """
-    for holder in (record, *(record.get(name) for name in _WITH_TOOLS)):
-        value = holder.get("tools") if isinstance(holder, dict) else None
-        if isinstance(value, str):
-            value = json_in(value)
-        if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-            return tuple(map(_text_of_tool, value))
+    for path in _TOOLS:
+        value = field_at(record, path)
+        tools = json_in(value) if isinstance(value, str) else value
+        if tools and is_objects(tools):
+            return tuple(map(_text_of_tool, tools))
     return ()
 
 
@@ -105,10 +111,8 @@ def excluded_of(record: JsonObject) -> str | None:
     """Return why a rollout must not be compared according to its writer: it is masked, or it
     failed.
     """
-    settings = record.get("instance_config")
-    for holder in (record, settings if isinstance(settings, dict) else {}):
-        if holder.get("mask_sample") is True:
-            return "masked (mask_sample)"
+    if any(field_at(record, path) is True for path in _MASKS):
+        return "masked (mask_sample)"
     if _is_masked(record.get("sample_loss_mask")):
         return "masked (sample_loss_mask)"
     if failure := record.get("_ng_failure_class"):
@@ -137,10 +141,7 @@ def failure_of(error: object) -> str | None:
 
 def is_truncated(record: JsonObject) -> bool:
     """Whether a record, a reply or its choice says that a limit cut the response off."""
-    reasons = [record.get(name) for name in _STOP_FIELDS]
-    for name, reason in (("incomplete_details", "reason"), ("message", "stop_reason")):
-        held = record.get(name)
-        reasons.append(held.get(reason) if isinstance(held, dict) else None)
+    reasons = (field_at(record, path) for path in _STOP_FIELDS)
     if any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons):
         return True
     is_slime = "remove_sample" in record and record.get("status") == "truncated"

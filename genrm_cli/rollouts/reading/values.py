@@ -14,6 +14,13 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "a boolean",
+    type(None): "null",
+}
 # An object with one of these holds its text there; any other holds it in all of its fields.
 _TEXT_KEYS = words("content text value message output response parts")
 
@@ -34,14 +41,7 @@ def distinct(values: Iterable[T], covers: Callable[[T, T], bool]) -> list[T]:
 
 def kind_of(value: object) -> str:
     """Describe the type of a JSON value."""
-    names = {
-        dict: "an object",
-        list: "a list",
-        str: "a string",
-        bool: "a boolean",
-        type(None): "null",
-    }
-    return names.get(type(value), "a number")
+    return _KINDS.get(type(value), "a number")
 
 
 def text_or_empty(value: object) -> str:
@@ -52,6 +52,21 @@ def text_or_empty(value: object) -> str:
 def list_or_empty(value: object) -> list[Any]:
     """Return a list unchanged, and anything else as an empty list."""
     return value if isinstance(value, list) else []
+
+
+def object_or_empty(value: object) -> JsonObject:
+    """Return an object unchanged, and anything else as an empty object."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: object) -> list[JsonObject]:
+    """Return the objects of a list; none for anything else."""
+    return [each for each in list_or_empty(value) if isinstance(each, dict)]
+
+
+def is_objects(value: object) -> TypeGuard[list[JsonObject]]:
+    """Whether a value is a list of objects, which may be empty."""
+    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
 
 def first_text(value: JsonObject, names: Iterable[str]) -> str:
@@ -103,9 +118,9 @@ def json_in(text: str) -> object:
 def is_messages(value: object) -> TypeGuard[list[JsonObject]]:
     """Whether a value is a list of messages."""
     return (
-        isinstance(value, list)
+        is_objects(value)
         and bool(value)
-        and all(isinstance(each, dict) and ("role" in each or "from" in each) for each in value)
+        and all("role" in each or "from" in each for each in value)
     )
 
 
@@ -124,7 +139,7 @@ def values_at(record: JsonObject, path: str) -> object:
     value: object = record
     for part in path.split("."):
         if isinstance(value, list):
-            value = [each.get(part) for each in value if isinstance(each, dict)]
+            value = [each.get(part) for each in objects_in(value)]
         else:
-            value = value.get(part) if isinstance(value, dict) else None
+            value = object_or_empty(value).get(part)
     return value

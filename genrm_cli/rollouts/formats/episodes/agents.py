@@ -24,8 +24,11 @@ from genrm_cli.rollouts.reading.record_fields import failure_of, identifier
 from genrm_cli.rollouts.reading.values import (
     first_text,
     is_messages,
+    is_objects,
     list_or_empty,
     messages_in,
+    object_or_empty,
+    objects_in,
     text_or_empty,
     words,
 )
@@ -55,8 +58,7 @@ def _read(record: Record) -> list[Rollout]:
 def _read_episode(record: Record, messages: list[Any]) -> Rollout:
     if not messages:
         raise UnreadableRecordError("no steps of an agent, expected messages or a trajectory")
-    info = record.get("info")
-    places = [place for place in (record, info) if isinstance(place, dict)]
+    places = (record, object_or_empty(record.get("info")))
     ended = " ".join(str(place.get(name)) for place in places for name in _ENDS).lower()
     names = (identifier(place.get(name)) for place in places for name in _IDS)
     name = next(filter(None, names), None)
@@ -74,9 +76,8 @@ def _read_episode(record: Record, messages: list[Any]) -> Rollout:
 
 def _messages_of(record: Record) -> Iterable[Any]:
     """Return the messages of a record's steps; none if no agent wrote it."""
-    steps = record.get("trajectory")
-    first = steps[0] if isinstance(steps, list) and steps else None
-    names = first.keys() if isinstance(first, dict) else set()
+    first = next(iter(list_or_empty(record.get("trajectory"))), None)
+    names = object_or_empty(first).keys()
     is_nebius = "instance_id" in record and names >= {"role", "text"}
     is_atif = "steps" in record and str(record.get("schema_version")).startswith("ATIF")
     if _is_swe(record) or _is_simulation(record):
@@ -85,7 +86,7 @@ def _messages_of(record: Record) -> Iterable[Any]:
         return _step_messages(record)
     if any("source" in each and not _OPENHANDS.isdisjoint(each) for each in _events(record)):
         return _openhands_messages(record)
-    log = [each for each in list_or_empty(record.get("inference_log")) if isinstance(each, dict)]
+    log = objects_in(record.get("inference_log"))
     return _bfcl_messages(log) if any("begin_of_turn_query" in each for each in log) else ()
 
 
@@ -101,8 +102,7 @@ def _call(name: object, arguments: object) -> Record:
 
 
 def _is_swe(record: Record) -> bool:
-    info = record.get("info")
-    has_end = isinstance(info, dict) and not {"exit_status", "submission"}.isdisjoint(info)
+    has_end = not {"exit_status", "submission"}.isdisjoint(object_or_empty(record.get("info")))
     is_named = str(record.get("trajectory_format")).startswith("mini-swe-agent")
     is_task = not {"instance_id", "traj_id"}.isdisjoint(record)
     is_smith = is_task and not _SOLUTIONS.isdisjoint(record)
@@ -121,10 +121,8 @@ def _own_messages(record: Record) -> Iterable[Any]:
 
 def _simulations(record: Record) -> list[Record]:
     """Return the simulations of a file of results of tau2; empty for any other record."""
-    found = list_or_empty(record.get("simulations"))
-    is_file = isinstance(record.get("tasks"), list) and all(
-        isinstance(each, dict) for each in found
-    )
+    found = record.get("simulations")
+    is_file = isinstance(record.get("tasks"), list) and is_objects(found)
     return found if is_file and all(map(_is_simulation, found)) else []
 
 
@@ -133,7 +131,7 @@ def _simulations(record: Record) -> list[Record]:
 
 def _step_messages(record: Record) -> Iterator[Record]:
     steps = record.get("trajectory", record.get("steps"))
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+    if not is_objects(steps):
         raise UnreadableRecordError("a step is not an object")
     if {"role", "source"}.isdisjoint(steps[0]):
         yield from _swe_agent_task(record, steps[0])
@@ -158,9 +156,9 @@ def _swe_agent_task(record: Record, first: JsonObject) -> Iterator[Record]:
     first turn of the user without demonstrations.
     """
     query = first.get("query")
-    asked = query if is_messages(query) else list_or_empty(record.get("history"))
+    asked = query if is_messages(query) else objects_in(record.get("history"))
     for each in asked:
-        is_task = isinstance(each, dict) and each.get("role") in ("system", "user")
+        is_task = each.get("role") in ("system", "user")
         if not is_task or each.get("message_type") == "demonstration" or each.get("is_demo"):
             continue
         yield _message(each["role"], each.get("content"))
@@ -173,8 +171,7 @@ def _swe_agent_task(record: Record, first: JsonObject) -> Iterator[Record]:
 
 def _events(record: Record) -> Iterator[JsonObject]:
     for event in list_or_empty(record.get("history")):
-        pair = event if isinstance(event, list) else [event]
-        yield from (each for each in pair if isinstance(each, dict))
+        yield from objects_in(event if isinstance(event, list) else [event])
 
 
 def _openhands_messages(record: Record) -> list[Record]:
@@ -186,7 +183,7 @@ def _openhands_messages(record: Record) -> list[Record]:
 
 def _messages_of_event(event: JsonObject) -> Iterator[Record]:
     role = "user" if event.get("source") == "user" else "assistant"
-    args = event["args"] if isinstance(event.get("args"), dict) else {}
+    args = object_or_empty(event.get("args"))
     action = text_or_empty(event.get("action"))
     said = text_or_empty(args.get("content")) or text_or_empty(event.get("message"))
     thought = text_or_empty(args.get("thought"))
@@ -212,15 +209,15 @@ def _bfcl_messages(log: Iterable[JsonObject]) -> Iterator[Record]:
     for turn in log:
         yield from list_or_empty(turn.get("begin_of_turn_query"))
         for name, step in turn.items():
-            for entry in list_or_empty(step) if name.startswith("step_") else ():
-                if isinstance(entry, dict) and entry.get("role") in ("assistant", "tool"):
+            for entry in objects_in(step) if name.startswith("step_") else ():
+                if entry.get("role") in ("assistant", "tool"):
                     yield _bfcl_message(entry)
 
 
 def _bfcl_message(entry: JsonObject) -> Record:
     """Return a message; calls of the policy are a list of objects from name to JSON text."""
     content = entry.get("content")
-    if isinstance(content, list) and all(isinstance(each, dict) for each in content):
+    if is_objects(content):
         pairs = (pair for each in content for pair in each.items())
         return _message(entry["role"], None, tool_calls=[_call(*pair) for pair in pairs])
     if not isinstance(content, str):

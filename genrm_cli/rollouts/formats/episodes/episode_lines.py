@@ -11,7 +11,7 @@ that it broke stay broken."""
 import hashlib
 from collections.abc import Sequence
 
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, field_at
 from genrm_cli.rollouts.formats.format import (
     Format,
     Score,
@@ -23,7 +23,7 @@ from genrm_cli.rollouts.formats.format import (
 from genrm_cli.rollouts.formats.shapes import read_conversation
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import identifier, index_of, task_of
-from genrm_cli.rollouts.reading.values import words
+from genrm_cli.rollouts.reading.values import object_or_empty, words
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
 
@@ -37,8 +37,7 @@ _SCENARIO_NAMES = frozenset(
 
 
 def _recognise(record: Record) -> bool:
-    scenario = record.get("scenario")
-    is_session = isinstance(scenario, dict) and not _SCENARIO_NAMES.isdisjoint(scenario)
+    is_session = not _SCENARIO_NAMES.isdisjoint(object_or_empty(record.get("scenario")))
     return is_session and isinstance(record.get("messages"), list)
 
 
@@ -61,8 +60,7 @@ def _group_of(record: Record) -> str | None:
     """Return the group that `genrm collect` wrote: same scenario, client and seed, and the same
     history to a branch.
     """
-    metadata = record.get("metadata")
-    group = identifier(metadata.get("group")) if isinstance(metadata, dict) else None
+    group = identifier(field_at(record, "metadata.group"))
     return None if group is None else f"group:{group}"
 
 
@@ -86,14 +84,15 @@ def name_in_episode(name: str) -> str:
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     (score,) = scores
     earlier = _reward_before(record)
-    brought = earlier.get("components") if isinstance(earlier, dict) else None
-    components = dict(brought) if isinstance(brought, dict) else {}
-    components |= {
-        name_in_episode(name): value
-        for name, value in (score.detail.get("components") or {}).items()
-        if name != "genrm"
+    kept = object_or_empty(earlier)
+    components = {
+        **object_or_empty(kept.get("components")),
+        **{
+            name_in_episode(name): value
+            for name, value in (score.detail.get("components") or {}).items()
+            if name != "genrm"
+        },
     }
-    kept = earlier if isinstance(earlier, dict) else {}
     record["reward"] = {**kept, "total_reward": score.reward, "components": components}
     if "source" in kept:  # of `genrm collect`: what a judge scored is no longer its smoke test
         record["reward"]["source"] = "judge" if _is_judged(score.detail) else "plumbing"
@@ -107,24 +106,20 @@ def _is_judged(detail: Record) -> bool:
 
 
 def _reward_before(record: Record) -> object:
-    ours = record.get("genrm")
-    reward = record.get("reward")
-    return ours.get("previous_reward", reward) if isinstance(ours, dict) else reward
+    return object_or_empty(record.get("genrm")).get("previous_reward", record.get("reward"))
 
 
 def _gates_of(reward: object) -> tuple[str, ...]:
     """Return the gates that a collected session broke; in a record without them, safety is one if
     it is 0.
     """
-    if not isinstance(reward, dict):
-        return ()
-    components = reward.get("components")
-    named = reward.get("gated_by")
+    kept = object_or_empty(reward)
+    named = kept.get("gated_by")
     if isinstance(named, list):
         return tuple(map(str, named))
-    if "source" in reward:  # of `genrm collect`, which names the gates that a session broke
+    if "source" in kept:  # of `genrm collect`, which names the gates that a session broke
         return ()
-    values = components if isinstance(components, dict) else {}
+    values = object_or_empty(kept.get("components"))
     return tuple(
         name for name in ("guard", "safety", "constraints") if number_or_none(values.get(name)) == 0
     )

@@ -5,7 +5,7 @@ A trace is a graph of messages: `nodes` of `parent`, `message`, `sampled`. Only 
 in the last node is read. Source: PrimeIntellect-ai/verifiers `verifiers/v1/episode.py`, `trace.py`,
 `graph.py`, `cli/output.py`."""
 
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.json_types import JsonObject, Record, field_at
 from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.messages import (
@@ -19,7 +19,7 @@ from genrm_cli.rollouts.reading.record_fields import (
     is_truncated,
     rollout_of,
 )
-from genrm_cli.rollouts.reading.values import list_or_empty
+from genrm_cli.rollouts.reading.values import is_objects, objects_in
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError, has_client
 
 
@@ -34,14 +34,9 @@ def _read(record: Record) -> list[Rollout]:
 def _trainable(record: Record) -> list[JsonObject]:
     """Return the traces that train the policy; traces of simulated users and judges do not."""
     traces = record.get("traces")
-    if not isinstance(traces, list) or not all(isinstance(trace, dict) for trace in traces):
+    if not is_objects(traces):
         raise UnreadableRecordError("traces is not a list of objects, expected one")
-    agents = [(trace, trace.get("agent")) for trace in traces]
-    return [
-        trace
-        for trace, agent in agents
-        if not isinstance(agent, dict) or agent.get("trainable") is not False
-    ]
+    return [trace for trace in traces if field_at(trace, "agent.trainable") is not False]
 
 
 def _read_trace(record: Record, trace: JsonObject) -> Rollout:
@@ -54,8 +49,7 @@ def _read_trace(record: Record, trace: JsonObject) -> Rollout:
     for message, is_sampled in zip(messages[first:], sampled[first:], strict=True):
         is_context = message.role == "assistant" and not is_sampled
         items += [Turn("context", message.turn.text)] if is_context else message.iter_items()
-    last_calls = [call for call in list_or_empty(trace.get("calls")) if isinstance(call, dict)][-1:]
-    ends = [{"stop_reason": trace.get("stop_condition")}, *last_calls]
+    ends = [{"stop_reason": trace.get("stop_condition")}, *objects_in(trace.get("calls"))[-1:]]
     return rollout_of(
         record,
         turns_of_messages(messages[:first]),
@@ -69,7 +63,7 @@ def _read_trace(record: Record, trace: JsonObject) -> Rollout:
 
 
 def _last_branch(nodes: object) -> list[JsonObject]:
-    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
+    if not is_objects(nodes):
         raise UnreadableRecordError("nodes is missing, expected a list of objects")
     branch: list[JsonObject] = []
     at: object = len(nodes) - 1
@@ -82,8 +76,7 @@ def _last_branch(nodes: object) -> list[JsonObject]:
 def _task_of(record: Record) -> str | None:
     """Return the group set by the consumer, or else the key or content hash of the task."""
     for field, name in (("group", "id"), ("task", "key"), ("task", "hash")):
-        holder = record.get(field)
-        if isinstance(holder, dict) and (found := identifier(holder.get(name))):
+        if found := identifier(field_at(record, f"{field}.{name}")):
             return f"{field}:{found}"
     return None
 
