@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.values import kind_of
+from genrm_cli.rollouts.reading.values import kind_of, object_or_empty
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 # A value of a message: enough to recognise it, not enough to fill a screen.
 _SHOWN_CHARS = 40
 _SETTING = SettingRef("require_metadata")
+_MISSING: dict[str, object] = {}  # admitted by no requirement, as any object
 
 
 class Requirement(NamedTuple):
@@ -51,35 +52,25 @@ def check_declared(record: JsonObject, requirements: Sequence[Requirement]) -> N
     `metadata`.
     """
     for required in requirements:
-        parts = required.path.split(".")
-        is_declared, found = _look_up(record, parts)
-        if not is_declared:
-            is_declared, found = _look_up(record.get("metadata"), parts)
-        if not is_declared:
-            raise UnreadableRecordError(
-                f"does not declare {required.path}={required.text} (", _SETTING, ")"
-            )
-        if not required.admits(found):
-            raise UnreadableRecordError(
-                f"declares {required.path}={_shown(found)}, not "
-                f"{required.text or 'an empty text'} (",
-                _SETTING,
-                ")",
-            )
+        found = _look_up(record, required.path)
+        if found is _MISSING:
+            found = _look_up(record.get("metadata"), required.path)
+        if required.admits(found):
+            continue
+        told = f"declares {required.path}={_shown(found)}, not {required.text or 'an empty text'}"
+        if found is _MISSING:
+            told = f"does not declare {required.path}={required.text}"
+        raise UnreadableRecordError(f"{told} (", _SETTING, ")")
 
 
-def _look_up(record: object, parts: Sequence[str]) -> tuple[bool, object]:
-    """Return whether the path exists, and its value, which may be null."""
-    for part in parts:
-        if not isinstance(record, dict) or part not in record:
-            return False, None
-        record = record[part]
-    return True, record
+def _look_up(record: object, path: str) -> object:
+    """Return the value at a path, which may be null; `_MISSING` if there is none."""
+    for part in path.split("."):
+        record = object_or_empty(record).get(part, _MISSING)
+    return record
 
 
 def _shown(found: object) -> str:
     if isinstance(found, dict | list):
         return kind_of(found)
-    return (
-        repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)[:_SHOWN_CHARS]
-    )
+    return repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)

@@ -4,7 +4,7 @@ import hashlib
 import json
 
 from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.rollouts.rollout import Rollout, Turn
+from genrm_cli.rollouts.rollout import Rollout, Turn, Turns
 
 
 def group_key(rollout: Rollout, line: int | str, override: str | None = None) -> str:
@@ -13,22 +13,19 @@ def group_key(rollout: Rollout, line: int | str, override: str | None = None) ->
     It is the override (from `group_by`), or else the task of the line, or else the prompt, always
     together with the principle. A line that is a whole group, and a rollout with neither task nor
     prompt, get their own key, which names the line."""
+    key = f"line:{line}"
     if override is not None:
         key = override
-    elif rollout.line_is_group:
-        key = f"line:{line}"
-    elif rollout.task is not None:
+    elif rollout.task is not None and not rollout.line_is_group:
         key = rollout.task
-    elif rollout.has_prompt:
+    elif rollout.has_prompt and not rollout.line_is_group:
         key = f"prompt:{digest_of_prompt(rollout.prompt):016x}"
-    else:
-        key = f"line:{line}"
     if rollout.principle is not None:
         key += f" principle:{hashlib.sha256(rollout.principle.encode()).hexdigest()[:16]}"
     return key
 
 
-def digest_of_prompt(prompt: tuple[Turn, ...]) -> int:
+def digest_of_prompt(prompt: Turns) -> int:
     """Return a 64-bit digest of a conversation: equal conversations, equal digests."""
     digest = hashlib.blake2b(digest_size=8)
     for turn in prompt:
@@ -77,8 +74,6 @@ def prompt_as_key(prompt: int, rollout: Rollout) -> int:
     """
     if not prompt or not rollout.has_prompt:
         return 0
-    return (
-        prompt
-        if rollout.principle is None
-        else digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))
-    )
+    if rollout.principle is None:
+        return prompt
+    return digest_of_prompt((Turn(f"{prompt:016x}", rollout.principle),))

@@ -90,8 +90,6 @@ class GroupTable:
             shown: what judges see of it; rollouts of a group that are equal in it are one. By
                 default, all differ.
         """
-        if compared is None:
-            compared = rollout.is_comparable
         self._groups = None
         # No other key begins with NUL: each begins with the path of a field, or with a kind.
         self._keys.append(digest_of_key(f"\0{len(self)}" if key is None else key))
@@ -103,12 +101,12 @@ class GroupTable:
             prompt = prompt_as_key(prompt, rollout)
         self._prompts.append(prompt)
         self._references.append(hash(rollout.reference))
-        self._shown.append(hash((None, len(self._shown)) if shown is None else shown))
+        self._shown.append(hash((len(self), None) if shown is None else shown))
         self._indices.append(_NO_INDEX if rollout.index is None else rollout.index)
         self._lines.append(place.line)
         self._positions.append(place.position)
         self._attempts.append(rollout.group_attempt << 32 | rollout.attempt)
-        self._answered.append(compared)
+        self._answered.append(rollout.is_comparable if compared is None else compared)
         self._split.append(may_split)
         self._left_out.append(False)
         chars = sum(len(turn.text) for turn in rollout.prompt) + len(rollout.reference or "")
@@ -136,8 +134,8 @@ class GroupTable:
 
     def file_rows(self, file: int) -> range:
         """Return the rows of a file."""
-        end = self._file_starts[file + 1] if file + 1 < len(self._file_starts) else len(self)
-        return range(self._file_starts[file], end)
+        start, end = [*self._file_starts, len(self)][file : file + 2]
+        return range(start, end)
 
     def _file_of(self, row: int) -> int:
         return max(0, bisect_right(self._file_starts, row) - 1)
@@ -178,11 +176,10 @@ class GroupTable:
         The prompt distinguishes a group from others of the same key, and is the key if task ids
         contradict each other."""
         split = self._split[rows[0]]
-        if key is None:
-            return None
-        if split == _BY_PROMPT:
-            return f"prompt:{self._prompt_of(rows):016x}"
-        return f"{key} prompt:{self._prompt_of(rows):016x}" if split == _WAS_SPLIT else key
+        if key is None or split not in (_BY_PROMPT, _WAS_SPLIT):
+            return key
+        named = f"prompt:{self._prompt_of(rows):016x}"
+        return named if split == _BY_PROMPT else f"{key} {named}"
 
     def _prompt_of(self, rows: list[int]) -> int:
         return self._prompts[next((row for row in rows if self._answered[row]), rows[0])]
@@ -205,22 +202,19 @@ class GroupTable:
         independently."""
         if not self._attempts:
             return {}
-        attempts = {row: divmod(self._attempts[row], _ATTEMPT_MASK + 1) for row in rows}
-        of_group: dict[int, int] = {}  # by file
-        of_rollout: dict[tuple[int, int], tuple[int, int]] = {}  # by file and index
-        for row, attempt in attempts.items():
+        last: dict[tuple[int, int | None], int] = {}  # by file and index; of the group by file
+        for row in rows:
             file, index = self._place_in_file(row)
-            of_group[file] = max(attempt[0], of_group.get(file, 0))
-            if index != _NO_INDEX:
-                of_rollout[file, index] = max(attempt, of_rollout.get((file, index), attempt))
+            for place in ((file, None), (file, index)):
+                last[place] = max(self._attempts[row], last.get(place, 0))
         replaced = {}
-        for row, attempt in attempts.items():
+        for row in rows:
             file, index = self._place_in_file(row)
-            last = of_rollout.get((file, index), attempt)
-            if attempt[0] < of_group[file]:
-                told = f"attempt {of_group[file]} of the group"
-            elif attempt < last:
-                told = f"attempt {last[1]} of the rollout"
+            of_group = last[file, None] >> 32
+            if self._attempts[row] >> 32 < of_group:
+                told = f"attempt {of_group} of the group"
+            elif index != _NO_INDEX and self._attempts[row] < last[file, index]:
+                told = f"attempt {last[file, index] & _ATTEMPT_MASK} of the rollout"
             else:
                 continue
             replaced[row] = Explanation(Reason.SUPERSEDED, told)
@@ -230,16 +224,12 @@ class GroupTable:
         """Return the rows of a group whose rollout index occurred before in their file, except
         superseded ones.
         """
-        repeated = []
         replaced = self.superseded(rows)
-        seen: set[tuple[int, int]] = set()
-        for row in rows:
-            place = self._place_in_file(row)
-            if row in replaced or self._indices[row] == _NO_INDEX:
-                continue
-            if place in seen:
-                repeated.append(row)
-            seen.add(place)
+        first: dict[tuple[int, int], int] = {}
+        counted = [row for row in rows if self._indices[row] != _NO_INDEX and row not in replaced]
+        repeated = [
+            row for row in counted if first.setdefault(self._place_in_file(row), row) != row
+        ]
         return sorted(repeated, key=self._file_of)
 
     def _place_in_file(self, row: int) -> tuple[int, int]:
@@ -274,11 +264,8 @@ class GroupTable:
         responses.
         """
         answered = self.compared(rows)
-        if not answered:
-            return 0.0
-        prompts = sum(self._prompt_chars[row] for row in answered)
-        answers = sum(self._answer_chars[row] for row in answered)
-        return (prompts + responses * answers) / len(answered)
+        chars = (self._prompt_chars[row] + responses * self._answer_chars[row] for row in answered)
+        return sum(chars) / max(1, len(answered))
 
     def mixed(self, rows: list[int]) -> Reason | None:
         """Return why comparing the rollouts of a group means nothing: what they answer differs;
@@ -289,11 +276,8 @@ class GroupTable:
         answered = [row for row in rows if self._answered[row]]
         if len({self._prompts[row] for row in answered}) > 1:
             return Reason.MIXED_PROMPTS
-        return (
-            Reason.MIXED_REFERENCES
-            if len({self._references[row] for row in answered}) > 1
-            else None
-        )
+        references = {self._references[row] for row in answered}
+        return Reason.MIXED_REFERENCES if len(references) > 1 else None
 
     def _split_by_prompt(self, rows: list[int]) -> list[list[int]]:
         """Split a task index that was used for several prompts into one group per prompt, in order

@@ -11,9 +11,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.values import list_or_empty
-from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError
+from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rollouts.reading.values import (
+    list_or_empty,
+    object_or_empty,
+    objects_in,
+    text_or_empty,
+)
+from genrm_cli.rollouts.rollout import Rollout, Turn, Turns, UnreadableRecordError
 from genrm_cli.rollouts.views import SharedView
 
 # What Python's `str` makes of a missing text, and so what NeMo Gym shows.
@@ -32,9 +37,8 @@ def gym_line(prompt: object, response: object) -> dict[str, object] | None:
     """Return a prompt and an object of the Responses API, or null, as a line of NeMo Gym; None for
     other responses.
     """
-    if response is not None and not (
-        isinstance(response, dict) and (not response or "output" in response)
-    ):
+    is_object = isinstance(response, dict) and (not response or "output" in response)
+    if response is not None and not is_object:
         return None
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     return {"responses_create_params": {"input": messages}, "response": response}
@@ -53,7 +57,7 @@ def refuse_as_gym(record: JsonObject) -> None:
     texts = {name: record.get(name) for name in ("principle", "prompt_id")[: 1 + is_row]}
     texts = {name: text for name, text in texts.items() if text is not None}
     for index, message in enumerate(list_or_empty(record.get("conversation_history"))):
-        fields = message.items() if isinstance(message, dict) else ()
+        fields = object_or_empty(message).items()
         texts |= {f"conversation_history[{index}].{name}": value for name, value in fields}
     for name, value in texts.items():
         if not isinstance(value, str):
@@ -68,8 +72,7 @@ def refuse_unanswered(row: JsonObject) -> None:
     """Refuse a row for `/verify` without a response; only a compare request may have empty
     objects.
     """
-    response = row.get("response")
-    if not isinstance(response, dict) or not isinstance(response.get("output"), list):
+    if not isinstance(field_at(row, "response.output"), list):
         raise _refused("response has no list output")
 
 
@@ -80,15 +83,13 @@ def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
     if "conversation_history" in records[0]:
         conversation = gym_history(records[0]["conversation_history"])
     else:
-        first = records[0].get("responses_create_params")
-        conversation = gym_conversation(first.get("input") if isinstance(first, dict) else None)
+        conversation = gym_conversation(field_at(records[0], "responses_create_params.input"))
     # Nothing is blank in NeMo Gym: the judge is asked about the word None.
-    return SharedView(
-        conversation, [gym_response_text(_response_of(record)) for record in records], "answer"
-    )
+    texts = [gym_response_text(_response_of(record)) for record in records]
+    return SharedView(conversation, texts, "answer")
 
 
-def gym_conversation(given: object) -> tuple[Turn, ...]:
+def gym_conversation(given: object) -> Turns:
     """Return the conversation that NeMo Gym makes of a request's `input`.
 
     A text becomes one empty user turn for each character; an item without a role (a tool call, its
@@ -96,7 +97,7 @@ def gym_conversation(given: object) -> tuple[Turn, ...]:
     within an output message, which has an id."""
     if isinstance(given, str):
         return tuple(Turn("user", "") for _ in given)
-    return tuple(_turn_of_item(item) for item in list_or_empty(given) if isinstance(item, dict))
+    return tuple(map(_turn_of_item, objects_in(given)))
 
 
 def digest_of_gym_input(record: JsonObject) -> int | None:
@@ -110,12 +111,11 @@ def digest_of_gym_input(record: JsonObject) -> int | None:
     return int.from_bytes(hashlib.blake2b(given, digest_size=8).digest(), "little")
 
 
-def gym_history(history: object) -> tuple[Turn, ...]:
+def gym_history(history: object) -> Turns:
     """Return the conversation of a compare request: a message without a role is the user's."""
     return tuple(
         Turn(str(message.get("role", "user")), str(message.get("content", "")))
-        for message in list_or_empty(history)
-        if isinstance(message, dict)
+        for message in objects_in(history)
     )
 
 
@@ -127,13 +127,11 @@ def gym_response_text(response: object) -> str:
 
 def gym_texts(response: object) -> tuple[str, str]:
     """Return reasoning and text of a response as NeMo Gym measures their lengths."""
-    output = response.get("output") if isinstance(response, dict) else None
     reasoning = text = ""
-    for item in list_or_empty(output):
-        kind = item.get("type") if isinstance(item, dict) else None
-        if kind == "reasoning":
+    for item in objects_in(object_or_empty(response).get("output")):
+        if item.get("type") == "reasoning":
             reasoning += _parts(item.get("summary"), None)
-        elif kind == "message":
+        elif item.get("type") == "message":
             text += _parts(item.get("content"), "output_text")
     return reasoning, text
 
@@ -165,19 +163,14 @@ def _turn_of_item(item: JsonObject) -> Turn:
 
 def _is_integer(value: object) -> bool:
     """Whether the field may hold an optional integer: as a number or as a text, as for Pydantic."""
+    if not isinstance(value, int | float | str):
+        return value is None
     try:
-        return value is None or (
-            isinstance(value, int | float | str) and int(value) == float(value)
-        )
+        return int(value) == float(value)
     except (ValueError, OverflowError):
         return False
 
 
 def _parts(parts: object, kind: str | None) -> str:
-    return "".join(
-        part["text"]
-        for part in list_or_empty(parts)
-        if isinstance(part, dict)
-        and isinstance(part.get("text"), str)
-        and kind in (None, part.get("type"))
-    )
+    counted = (part for part in objects_in(parts) if kind in (None, part.get("type")))
+    return "".join(text_or_empty(part.get("text")) for part in counted)

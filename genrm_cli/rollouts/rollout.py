@@ -124,6 +124,8 @@ class Media(_Part):
 
 
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
+Items = tuple[Item, ...]
+Turns = tuple[Turn, ...]
 _WORDS = (Text, Refusal)  # a union would be made anew at every use
 # A response of these alone is shown as its answer.
 _WORDS_AND_REASONING = (*_WORDS, Reasoning)
@@ -195,7 +197,7 @@ def chars_of_items(items: Iterable[Item]) -> int:
     return chars
 
 
-def turns_of_items(items: Iterable[Item]) -> tuple[Turn, ...]:
+def turns_of_items(items: Iterable[Item]) -> Turns:
     """Return a response as turns of a conversation, without reasoning; calls follow the text of
     their turn.
     """
@@ -231,7 +233,7 @@ def has_client(items: Iterable[Item]) -> bool:
     return any(isinstance(item, Turn) and item.role == "user" for item in items)
 
 
-def split_opening(items: tuple[Item, ...]) -> tuple[tuple[Turn, ...], tuple[Item, ...]]:
+def split_opening(items: Items) -> tuple[Turns, Items]:
     """Split off the turns before the first act of the policy; all turns if it never acts."""
     rest = tuple(dropwhile(lambda item: isinstance(item, Turn), items))
     opening = items[: len(items) - len(rest)]
@@ -274,8 +276,8 @@ class Rollout:
             completions.
     """
 
-    prompt: tuple[Turn, ...]
-    response: tuple[Item, ...] | None
+    prompt: Turns
+    response: Items | None
     principle: str | None = None
     task: str | None = None
     index: int | None = None
@@ -318,7 +320,7 @@ class Rollout:
         return "".join([item.text for item in self.response or () if isinstance(item, Reasoning)])
 
     @cached_property
-    def session(self) -> tuple[Turn, ...] | None:
+    def session(self) -> Turns | None:
         """For an episode, all turns after the prompt, without reasoning; None otherwise."""
         return turns_of_items(self.response or ()) if self.is_session else None
 

@@ -23,6 +23,7 @@ from genrm_cli.rollouts.rollout import (
     ToolCall,
     ToolResult,
     Turn,
+    Turns,
     has_act,
     is_blank_text,
     join_texts,
@@ -109,7 +110,7 @@ class SharedView:
         images: mark and URL of each image to show.
     """
 
-    conversation: tuple[Turn, ...]
+    conversation: Turns
     responses: list[str]
     view: View = "answer"
     reference: str | None = None
@@ -204,9 +205,7 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     return shown
 
 
-def _with_tools(
-    conversation: tuple[Turn, ...], tools: Sequence[str], max_chars: int
-) -> tuple[Turn, ...]:
+def _with_tools(conversation: Turns, tools: Sequence[str], max_chars: int) -> Turns:
     """Return a conversation whose system turn, the only one that every chat template takes, ends
     with the tools.
     """

@@ -23,11 +23,13 @@ from genrm_cli.rollouts.reading.templates import DecodedPrompt, read_prompt, spl
 from genrm_cli.rollouts.reading.values import (
     has_text,
     is_messages,
+    is_objects,
     iter_texts,
     kind_of,
     messages_in,
+    object_or_empty,
 )
-from genrm_cli.rollouts.rollout import Item, ToolResult, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Item, Items, ToolResult, Turn, UnreadableRecordError
 
 # The field of a request with the prompt, and those where its system prompt may be.
 _ASKED = (
@@ -45,10 +47,9 @@ _HOLDERS = ("message", "content", "output")  # where a reply has the message as 
 
 def is_request(value: object) -> bool:
     """Whether a value is what was sent to an API."""
-    if not isinstance(value, dict):
-        return False
-    body = value.get("body", value)
-    asked = [body.get(names[0]) for names in _ASKED] if isinstance(body, dict) else []
+    request = object_or_empty(value)
+    body = object_or_empty(request.get("body", request))
+    asked = (body.get(names[0]) for names in _ASKED)
     return any(isinstance(each, str | list | dict) and each for each in asked)
 
 
@@ -65,22 +66,21 @@ def is_api_choices(value: object) -> bool:
     """Whether a value is the list of choices of an API's completion; other `choices` are those of a
     question.
     """
-    return isinstance(value, list) and all(
-        isinstance(each, dict)
-        and ("message" in each or ("text" in each and not _CHOICE_NAMES.isdisjoint(each)))
+    return is_objects(value) and all(
+        "message" in each or ("text" in each and not _CHOICE_NAMES.isdisjoint(each))
         for each in value
     )
 
 
 def alternatives_of(response: object) -> list[object]:
     """Return the alternatives that a reply of an API holds; any other response is the only one."""
-    if isinstance(response, dict):
-        if isinstance(response.get("body"), dict):
-            return alternatives_of(response["body"])
-        candidates = response.get("candidates")
-        choices = response.get("choices", candidates)
-        if isinstance(choices, list) and (choices == candidates or is_api_choices(choices)):
-            return choices or [None]
+    reply = object_or_empty(response)
+    if isinstance(reply.get("body"), dict):
+        return alternatives_of(reply["body"])
+    candidates = reply.get("candidates")
+    choices = reply.get("choices", candidates)
+    if isinstance(choices, list) and (choices == candidates or is_api_choices(choices)):
+        return choices or [None]
     return [response]
 
 
@@ -132,9 +132,8 @@ def _asked_in(request: object) -> object:
         raise UnreadableRecordError(f"the request is {kind_of(request)}, expected an object")
     names = next((names for names in _ASKED if request.get(names[0])), ("prompt",))
     whole = "\0".join(text for name in names for text in iter_texts(request.get(name)))
-    config = request.get("config")
-    others = {**(config if isinstance(config, dict) else {})}
-    others |= {name: value for name, value in request.items() if name not in names}
+    beside = {name: value for name, value in request.items() if name not in names}
+    others = {**object_or_empty(request.get("config")), **beside}
     left = [
         name
         for name, value in others.items()
@@ -151,7 +150,7 @@ def _asked_in(request: object) -> object:
 
 def items_of_answer(
     asked: DecodedPrompt, response: object, *, observes: bool = False
-) -> tuple[Item, ...] | None:
+) -> Items | None:
     """Return the items of what the policy wrote after a prompt, the reasoning that the prompt
     opened included.
 
@@ -175,7 +174,7 @@ def items_of_answer(
     return tuple(items)
 
 
-def items_of_response(response: object) -> tuple[Item, ...] | None:
+def items_of_response(response: object) -> Items | None:
     """Return the items of a response in any of its shapes; None if it is null or contains no turn
     of the policy.
     """
@@ -240,11 +239,11 @@ def is_empty(response: object) -> bool:
     """Whether a response is null, an empty object, or an object of the Responses API with an output
     of null.
     """
-    is_unanswered = isinstance(response, dict) and response.get("output", "") is None
+    is_unanswered = object_or_empty(response).get("output", "") is None
     return response is None or response == {} or is_unanswered
 
 
-def items_of_output(response: JsonObject) -> tuple[Item, ...]:
+def items_of_output(response: JsonObject) -> Items:
     """Return the items of a Responses API object's `output`, nested lists flattened.
 
     Some environments store a list of growing histories, one per step, each beginning with the

@@ -34,7 +34,7 @@ from genrm_cli.rollouts.reading.values import (
     messages_in,
     values_at,
 )
-from genrm_cli.rollouts.rollout import Rollout, Turn, UnreadableRecordError, join_texts
+from genrm_cli.rollouts.rollout import Rollout, Turn, Turns, UnreadableRecordError, join_texts
 
 # Fields whose messages may hold the prompt alone, or the response, too.
 CONVERSATIONS = ("messages", "conversation", "conversations", "turns")
@@ -212,7 +212,7 @@ def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) ->
     ]
 
 
-def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+def _with_parts(record: JsonObject, read: Fields, turns: Turns) -> Turns:
     shown = "\n".join(turn.text for turn in turns)
     before: list[Turn] = []
     context: list[str] = []
@@ -233,7 +233,7 @@ def _with_parts(record: JsonObject, read: Fields, turns: tuple[Turn, ...]) -> tu
     return (*dict.fromkeys(before), *turns)
 
 
-def _turns_of_history(value: object) -> tuple[Turn, ...]:
+def _turns_of_history(value: object) -> Turns:
     """Return the turns of earlier messages, or of pairs of question and answer; none for anything
     else.
     """

@@ -11,8 +11,10 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.account import is_prose
 from genrm_cli.rollouts.reading.values import (
     first_text,
+    is_objects,
     iter_strings,
     kind_of,
+    object_or_empty,
     text_or_empty,
     words,
 )
@@ -59,11 +61,14 @@ def parts_of(content: object) -> list[Part]:
     if isinstance(content, str):
         return [content]
     if isinstance(content, list):
-        return [read_part(part) for part in content]
-    if isinstance(content, dict) and isinstance(content.get("answer"), str):  # arena-hard
-        return [Reasoning(text_or_empty(content.get("thought"))), content["answer"]]
-    if isinstance(content, dict) and not {"text", "parts", "type"}.isdisjoint(content):
-        return parts_of(content["parts"]) if "parts" in content else [read_part(content)]
+        return list(map(read_part, content))
+    own = object_or_empty(content)
+    if isinstance(own.get("answer"), str):  # arena-hard
+        return [Reasoning(text_or_empty(own.get("thought"))), own["answer"]]
+    if "parts" in own:
+        return parts_of(own["parts"])
+    if not {"text", "type"}.isdisjoint(own):
+        return [read_part(content)]
     raise UnreadableRecordError(
         f"message content is {kind_of(content)}, expected a string or a list of parts"
     )
@@ -131,8 +136,7 @@ def name_of_call(call: JsonObject) -> str:
     function = call.get("function")
     if isinstance(function, str):
         return function
-    inner = function if isinstance(function, dict) else call
-    return first_text(inner, _CALL_NAMES) or first_text(call, _CALL_NAMES)
+    return first_text(object_or_empty(function), _CALL_NAMES) or first_text(call, _CALL_NAMES)
 
 
 def arguments_of(call: JsonObject, *frame: str) -> str:
@@ -153,7 +157,7 @@ def result_text(result: JsonObject) -> str:
         value = value["value"]
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+    if is_objects(value):
         texts = [first_text(each, ("text", "logs")) for each in value]
         if all(texts):
             return "\n".join(texts)

@@ -25,12 +25,14 @@ from genrm_cli.rollouts.reading.values import (
     json_in,
     kind_of,
     list_or_empty,
+    objects_in,
     text_or_empty,
     words,
 )
 from genrm_cli.rollouts.rollout import (
     CallingTurn,
     Item,
+    Items,
     Media,
     Reasoning,
     Refusal,
@@ -38,6 +40,7 @@ from genrm_cli.rollouts.rollout import (
     ToolCall,
     ToolResult,
     Turn,
+    Turns,
     UnreadableRecordError,
     call_text,
     join_texts,
@@ -120,12 +123,12 @@ def read_messages(messages: Iterable[object]) -> list[ChatMessage]:
     return [_read_message(each, tools, f"message {at}") for at, each in enumerate(every, 1)]
 
 
-def turns_of_messages(messages: Iterable[object]) -> tuple[Turn, ...]:
+def turns_of_messages(messages: Iterable[object]) -> Turns:
     """Return messages as turns."""
     return tuple([message.turn for message in read_messages(messages)])
 
 
-def items_of_messages(messages: Iterable[object]) -> tuple[Item, ...] | None:
+def items_of_messages(messages: Iterable[object]) -> Items | None:
     """Return the items of messages; None if no message of the policy is among them."""
     read = read_messages(messages)
     if {message.role for message in read}.isdisjoint(("assistant", REASONING)):
@@ -133,14 +136,12 @@ def items_of_messages(messages: Iterable[object]) -> tuple[Item, ...] | None:
     return tuple([item for message in read for item in message.iter_items()])
 
 
-def turns_of_prompt(prompt: object) -> tuple[Turn, ...]:
+def turns_of_prompt(prompt: object) -> Turns:
     """Return a prompt given as a string (one user turn) or as messages."""
-    if prompt is None:
-        return ()
     if isinstance(prompt, str):
         return (Turn("user", prompt),)
-    if isinstance(prompt, list):
-        return turns_of_messages(prompt)
+    if isinstance(prompt, list | None):
+        return turns_of_messages(prompt or ())
     raise UnreadableRecordError(
         f"the prompt is {kind_of(prompt)}, expected a string or a list of messages"
     )
@@ -153,7 +154,7 @@ def media_of_messages(messages: object) -> tuple[Media, ...]:
     return tuple([part for part in parts if isinstance(part, Media)])
 
 
-def items_of_text(text: str) -> tuple[Item, ...]:
+def items_of_text(text: str) -> Items:
     """Return a text of the policy as reasoning and answer, chat-template tokens stripped."""
     stripped, count = strip_end_tokens(text)
     thought, answer, is_opened = split_reasoning(stripped)
@@ -177,12 +178,11 @@ def role_of(message: JsonObject) -> str:
 def _names_of_calls(messages: Iterable[object]) -> dict[str, str]:
     """Return the names of the tools that messages call, by the ids of the calls."""
     names = {}
-    for message in messages:
-        if isinstance(message, dict):
-            calls = [(call, "id") for call in list_or_empty(message.get("tool_calls"))]
-            for call, key in (*calls, (message, "call_id")):
-                if isinstance(call, dict) and key in call and (name := name_of_call(call)):
-                    names[str(call[key])] = name
+    for message in objects_in([*messages]):
+        calls = [(call, "id") for call in objects_in(message.get("tool_calls"))]
+        for call, key in (*calls, (message, "call_id")):
+            if key in call and (name := name_of_call(call)):
+                names[str(call[key])] = name
     return names
 
 
@@ -266,7 +266,7 @@ def _items_of_parts(parts: Iterable[Part]) -> Iterator[Item]:
 
 def _thought_of(parts: Iterable[Part]) -> str:
     texts = (part.text if isinstance(part, Reasoning) else part for part in parts)
-    return "".join(text for text in texts if isinstance(text, str))
+    return "".join(map(text_or_empty, texts))
 
 
 def _calls_of(message: JsonObject) -> Iterator[ToolCall]:

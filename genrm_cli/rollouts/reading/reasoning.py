@@ -1,7 +1,7 @@
 """Tell reasoning from answer in a text of the policy, and strip the tokens at its end."""
 
 import re
-from bisect import bisect_left
+from collections import Counter
 from typing import NamedTuple
 
 from genrm_cli.rollouts.reading.values import words
@@ -15,6 +15,8 @@ _TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
 _SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
 _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
+_LINE = re.compile(".+")
+_TAG_OR_QUOTE = re.compile(rf"{_TAG.pattern}|(?P<quote>{_QUOTE.pattern})", re.IGNORECASE)
 # Indented by four spaces, it is code itself.
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _CHANNEL = re.compile(
@@ -55,7 +57,7 @@ def strip_end_tokens(text: str, tokens: tuple[str, ...] = END_TOKENS) -> tuple[s
         longest = max(len(token) for token in tokens if text.endswith(token, 0, end))
         end = rstripped_end(text, end - longest)
         count += 1
-    return (text[:end], count) if count else (text, 0)
+    return text[:end] if count else text, count
 
 
 def rstripped_end(text: str, end: int) -> int:
@@ -75,9 +77,8 @@ def opened_at_end(text: str, is_template: bool) -> str:
     if tag is None:
         return ""
     before = text[max(0, tag.start() - _OPENED_REACH) : tag.start()]
-    return (
-        tag.group() if is_template or "\n" in tag.group() or _ASKS_FOR_ANSWER.search(before) else ""
-    )
+    is_opened = is_template or "\n" in tag.group() or _ASKS_FOR_ANSWER.search(before)
+    return tag.group() if is_opened else ""
 
 
 class Split(NamedTuple):
@@ -112,7 +113,7 @@ def split_reasoning(text: str) -> Split:
 def _used_tags(text: str) -> list[re.Match[str]]:
     """Return the tags that are used, not those mentioned in quotes or code."""
     used: list[re.Match[str]] = []
-    quotes = _Quotes(text)
+    quoted = _quoted_tags(text)
     last_fence = max(text.rfind("```"), text.rfind("~~~"))
     is_open = in_fence = is_example = False  # an example opens and closes within one fence
     at = 0
@@ -122,7 +123,7 @@ def _used_tags(text: str) -> list[re.Match[str]]:
         at = tag.end()
         opens = tag["open"] is not None
         fenced = not is_open and in_fence and last_fence > at and (opens or is_example)
-        if fenced or quotes.surround(tag):
+        if fenced or tag.start() in quoted:
             is_example |= fenced and opens
             continue
         used.append(tag)
@@ -131,36 +132,23 @@ def _used_tags(text: str) -> list[re.Match[str]]:
     return used
 
 
-class _Quotes:
-    """The quotes around the tags of a text, asked for in their order; each line is searched
-    once.
+def _quoted_tags(text: str) -> set[int]:
+    """Return where the tags between quotes begin: those with an odd number of one kind of quote
+    before them on their line, and after them.
     """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._end = -1  # of the line
-        self._places: dict[str, list[int]] = {}
-
-    def surround(self, tag: re.Match[str]) -> bool:
-        """Whether a tag stands between quotes: an odd number of one kind before it on its line, and
-        after it.
-        """
-        if tag.start() >= self._end:
-            self._read_line(tag)
-        if self._text[tag.start() - 1 : tag.start()] in ("“", "‘") and tag.start():
-            return True
-        befores = (
-            (bisect_left(places, tag.start()), len(places)) for places in self._places.values()
-        )
-        return any(before % 2 and (count - before) % 2 for before, count in befores)
-
-    def _read_line(self, tag: re.Match[str]) -> None:
-        start = self._text.rfind("\n", 0, tag.start()) + 1
-        end = self._text.find("\n", tag.end())
-        self._end = len(self._text) if end < 0 else end
-        self._places = {}
-        for quote in _QUOTE.finditer(self._text, start, self._end):
-            self._places.setdefault(quote.group(), []).append(quote.start())
+    quoted = set()
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        totals = Counter(_QUOTE.findall(text, start, end))
+        before = Counter[str]()
+        for found in _TAG_OR_QUOTE.finditer(text, start, end):
+            if found["quote"]:
+                before[found["quote"]] += 1
+            elif text.endswith(("“", "‘"), 0, found.start()) or any(
+                count % 2 and totals[quote] % 2 == 0 for quote, count in before.items()
+            ):
+                quoted.add(found.start())
+    return quoted
 
 
 def _split_tags(text: str, tags: list[re.Match[str]]) -> Split:

@@ -8,7 +8,7 @@ from typing import Any
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.reading.messages import REASONING
 from genrm_cli.rollouts.reading.values import is_objects, json_in, words
-from genrm_cli.rollouts.rollout import Item, Media, Rollout, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Items, Media, Rollout, Turns, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
 _TASK_FIELDS = (
@@ -37,9 +37,7 @@ _CUT_OFF = frozenset(
 )
 
 
-def rollout_of(
-    record: JsonObject, prompt: tuple[Turn, ...], response: tuple[Item, ...] | None, **known: Any
-) -> Rollout:
+def rollout_of(record: JsonObject, prompt: Turns, response: Items | None, **known: Any) -> Rollout:
     """Return a rollout with all attributes from its part of a line; `known` are those that the
     format overrides.
     """

@@ -14,7 +14,7 @@ from genrm_cli.rollouts.reading.reasoning import (
     strip_end_tokens,
 )
 from genrm_cli.rollouts.reading.values import words
-from genrm_cli.rollouts.rollout import Media, Turn
+from genrm_cli.rollouts.rollout import Media, Turn, Turns
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class DecodedPrompt:
         media: its images and files.
     """
 
-    turns: tuple[Turn, ...]
+    turns: Turns
     template: Template | None = None
     opened: str = ""
     awaits_answer: bool = False
@@ -169,7 +169,7 @@ def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
     return DecodedPrompt((Turn(role, text),), opened=opened_at_end(text, is_template=False))
 
 
-def messages_of(turns: tuple[Turn, ...]) -> list[dict[str, str]]:
+def messages_of(turns: Turns) -> list[dict[str, str]]:
     """Return turns as messages."""
     return [{"role": turn.role, "content": turn.text} for turn in turns]
 
@@ -198,11 +198,9 @@ def _role_of(mark: re.Match[str]) -> str:
     role = mark["role"]
     if role.endswith("<<SYS>>"):
         return "system"
-    return (
-        "tool"
-        if role.startswith("functions.")
-        else _ROLES.get(role, _ROLES.get(role.lower(), role.lower()))
-    )
+    if role.startswith("functions."):
+        return "tool"
+    return _ROLES.get(role, _ROLES.get(role.lower(), role.lower()))
 
 
 def _body(text: str) -> str:
@@ -214,14 +212,12 @@ def _prompt_of_marks(
     text: str, marks: list[re.Match[str]], template: Template | None
 ) -> DecodedPrompt:
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    # Llama 2 has spaces around turns.
+    around = None if template is not None and template.answers_at_once else "\n"
     turns = [
-        Turn(_role_of(mark), _body(text[mark.end() : end]))
+        Turn(_role_of(mark), _body(text[mark.end() : end]).strip(around))
         for mark, end in zip(marks, ends, strict=True)
     ]
-    if template is not None and template.answers_at_once:
-        turns = [
-            Turn(turn.role, turn.text.strip()) for turn in turns
-        ]  # Llama 2 has spaces around turns
     if turns[-1].role != "assistant" or _body(tail := text[marks[-1].end() :]) != tail.strip("\n"):
         return DecodedPrompt(tuple(turns), template)
     opened = opened_at_end(text[marks[-1].start() :], is_template=True)
