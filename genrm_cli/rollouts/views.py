@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from genrm_cli.neutralise.forms import Forms
-from genrm_cli.rollouts.reading.values import json_in
+from genrm_cli.rollouts.reading.values import json_in, object_or_empty
 from genrm_cli.rollouts.rollout import (
     Criterion,
     Item,
@@ -132,6 +132,13 @@ class SharedView:
 
     def masked(self, mask: Callable[[str], str]) -> "SharedView":
         """Return the view with all of its texts masked."""
+
+        def listed(criteria: Listed) -> Listed:
+            return {
+                index: [Criterion(mask(text), points) for text, points in each]
+                for index, each in criteria.items()
+            }
+
         return replace(
             self,
             conversation=tuple(Turn(turn.role, mask(turn.text)) for turn in self.conversation),
@@ -140,16 +147,9 @@ class SharedView:
             principle=self.principle and mask(self.principle),
             scenario=self.scenario and mask(self.scenario),
             backgrounds={index: text and mask(text) for index, text in self.backgrounds.items()},
-            criteria=_mask_listed(self.criteria, mask),
-            constraints=_mask_listed(self.constraints, mask),
+            criteria=listed(self.criteria),
+            constraints=listed(self.constraints),
         )
-
-
-def _mask_listed(listed: Listed, mask: Callable[[str], str]) -> Listed:
-    return {
-        index: [Criterion(mask(text), points) for text, points in each]
-        for index, each in listed.items()
-    }
 
 
 def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:
@@ -183,26 +183,28 @@ def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     hold a closing tag, unless they were cut off. If at least as many finished ones hold none, the
     tag is the policy's own, and hides nothing. A response that stops within a sentence may be
     reasoning that was cut off, although its line does not say so."""
-    reasonings = [
-        [item for item in each.response or () if isinstance(item, Reasoning)] for each in rollouts
-    ]
-    unproven = [not all(item.is_opened for item in items) for items in reasonings]
-    if not any(unproven):
+    unproven = sum(any(map(_is_unproven, each.response or ())) for each in rollouts)
+    if not unproven:
         return rollouts
-    plain = sum(
-        not (each.is_truncated or items) and _ENDS.search(each.answer or "") is not None
-        for each, items in zip(rollouts, reasonings, strict=True)
+    finished = (
+        each for each in rollouts if not each.is_truncated and _ENDS.search(each.answer or "")
     )
-    if plain < sum(unproven):
+    plain = [
+        each
+        for each in finished
+        if not any(isinstance(item, Reasoning) for item in each.response or ())
+    ]
+    if len(plain) < unproven:
         return rollouts
     shown = []
     for each in rollouts:
-        items = tuple(
-            Text(item.text) if isinstance(item, Reasoning) and not item.is_opened else item
-            for item in each.response or ()
-        )
-        shown.append(replace(each, response=items))
+        items = (Text(item.text) if _is_unproven(item) else item for item in each.response or ())
+        shown.append(replace(each, response=tuple(items)))
     return shown
+
+
+def _is_unproven(item: Item) -> TypeGuard[Reasoning]:
+    return isinstance(item, Reasoning) and not item.is_opened
 
 
 def _with_tools(conversation: Turns, tools: Sequence[str], max_chars: int) -> Turns:
@@ -221,14 +223,14 @@ def _tool_line(tool: str) -> str:
     """Return name, description and parameters of a tool; one that is no function is shown as it
     is.
     """
-    function = json.loads(tool).get("function")
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+    function = object_or_empty(json.loads(tool).get("function"))
+    if not isinstance(function.get("name"), str):
         return f"- {tool}"
     parameters = json.dumps(
         function.get("parameters") or {}, ensure_ascii=False, separators=(",", ":")
     )
-    told = str(function.get("description") or "").split()
-    return " ".join([f"- {function['name']}:", *told, "Parameters:", parameters])
+    told = " ".join(str(function.get("description") or "").split())
+    return f"- {function['name']}: {told}{told and ' '}Parameters: {parameters}"
 
 
 def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
@@ -268,12 +270,10 @@ def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
     items = [
         item
         for item in rollout.response or ()
-        if not (isinstance(item, Reasoning) and item.is_opened)
+        if _is_unproven(item) or not isinstance(item, Reasoning)
     ]
     if options.shows_answer:
-        return answer_shown(rollout, options), *(
-            item for item in items if isinstance(item, Reasoning)
-        )
+        return answer_shown(rollout, options), *filter(_is_unproven, items)
     opening = rollout.prompt if rollout.is_session else ()
     return (
         opening,
@@ -335,13 +335,12 @@ def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
     """
     if max_chars is None or len(text) <= max_chars:
         return text, 0
-    mark_chars = len(_cut_mark(len(text)))
-    keep = max(max_chars - mark_chars, _LEAST_SHOWN)
+    keep = max(max_chars - len(_cut_mark(len(text))), _LEAST_SHOWN)
     cut = len(text) - keep
     if cut <= 0:
         return text, 0
     head = keep - keep // 2
-    return text[:head] + _cut_mark(cut) + text[len(text) - keep // 2 :], cut
+    return text[:head] + _cut_mark(cut) + text[head + cut :], cut
 
 
 def neutralise(text: str) -> str:
@@ -399,7 +398,7 @@ def _field_of(text: str, path: str) -> str:
         if isinstance(value, list) and part.isdecimal():
             value = dict(enumerate(value)).get(int(part[:9]))
         else:
-            value = value.get(part) if isinstance(value, dict) else None
+            value = object_or_empty(value).get(part)
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)
