@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli.errors import UsageError
-from genrm_cli.neutralise.spellings import decode_spelled
+from genrm_cli.neutralise.spellings import Changes, Codes, Indices, decode_spelled
 from genrm_cli.regex import compile_regex, escape
 
 FRAME = (r"\[===", r"===\]")
@@ -68,11 +68,6 @@ _BLOCKS = (
 )  # of characters that Unicode calls compatible
 _WORD = re.compile(r"[\w.]+")
 _MARKS = re.compile(r"[\s\"'\\*_#`]+")
-
-
-Codes = NDArray[np.uint32]
-Changes = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Where each part of another length ends in a folded text, and in the text before."""
 
 
 class Forms:
@@ -204,31 +199,31 @@ def _plain_signs(codes: Codes, changes: list[Changes], *, tags: bool) -> Codes:
     several.
     """
     table = _look_alikes()
-    is_high = codes >= len(table)
-    low = np.where(is_high, 0, codes)
-    codes = np.where(is_high, codes, table[low])
+    # Of the printable signs of ASCII, which most texts consist of, none changes.
+    others = np.flatnonzero((codes < 0x20) | (codes > 0x7E))
+    signs = codes[others]
+    signs = np.where(signs < len(table), table[np.minimum(signs, len(table) - 1)], signs)
     if tags:
-        is_tag = (codes > _TAG) & (codes < _TAG + 0x7F)
-        codes = codes - np.where(is_tag, _TAG, 0).astype(np.uint32)
-    lengths = _lengths()[np.where(is_high, 0, codes)]
-    lengths[(codes >= _TAG) & (codes < _TAG + 0x1000)] = 0
-    if (lengths == 1).all():
+        is_tag = (signs > _TAG) & (signs < _TAG + 0x7F)
+        signs = np.where(is_tag, signs - _TAG, signs)
+    lengths = _lengths()[np.minimum(signs, len(table) - 1)]
+    lengths[(signs >= _TAG) & (signs < _TAG + 0x1000)] = 0
+    codes = codes.copy()
+    codes[others] = signs
+    is_changed = lengths != 1
+    if not is_changed.any():
         return codes
-    after = _note(lengths, changes)
-    expanded = np.repeat(codes, lengths)
+    changed = others[is_changed]
+    ends = changed + 1 + np.cumsum(lengths[is_changed] - 1, dtype=np.int64)
+    changes.append((ends, changed + 1))
+    counts = np.ones(len(codes), dtype=np.int8)
+    counts[others] = lengths
+    expanded = np.repeat(codes, counts)
     for code, plain in _several().items():
-        (places,) = np.nonzero((codes == code) & (lengths > 1))
+        places = ends[codes[changed] == code] - len(plain)
         for offset, sign in enumerate(plain):
-            expanded[after[places] - len(plain) + offset] = ord(sign)
+            expanded[places + offset] = ord(sign)
     return expanded
-
-
-def _note(lengths: NDArray[np.int8], changes: list[Changes]) -> NDArray[np.int64]:
-    """Note the signs that become none or several; return where each one ends afterwards."""
-    after = np.cumsum(lengths, dtype=np.int64)
-    changed = np.flatnonzero(lengths != 1)
-    changes.append((after[changed], changed + 1))
-    return after
 
 
 def fold_pattern(pattern: str) -> str:
@@ -243,7 +238,7 @@ def fold_pattern(pattern: str) -> str:
     return _SIGN.sub(plain, pattern)
 
 
-def _originals(places: Sequence[int], changes: Sequence[Changes]) -> NDArray[np.int64]:
+def _originals(places: Sequence[int], changes: Sequence[Changes]) -> Indices:
     """Return the places in a text of places in its folded form."""
     moved = np.array(places, dtype=np.int64)
     for starts, ends in reversed(changes):

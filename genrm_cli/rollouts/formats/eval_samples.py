@@ -32,7 +32,7 @@ def _is_sample(record: Record) -> bool:
     return has_choices and record.keys() >= {"id", "epoch", "input"}
 
 
-def _samples(record: Record) -> list[JsonObject]:
+def _samples(record: Record) -> list[Record]:
     samples = [record] if _is_sample(record) else list_at(record, "samples")
     if not is_objects(samples):
         raise UnreadableRecordError("a sample is not an object")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard, TypeVar
 
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, Record
 
 T = TypeVar("T")
 
@@ -59,12 +59,12 @@ def object_or_empty(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def objects_in(value: object) -> list[JsonObject]:
+def objects_in(value: object) -> list[Record]:
     """Return the objects of a list; none for anything else."""
     return [each for each in list_or_empty(value) if isinstance(each, dict)]
 
 
-def is_objects(value: object) -> TypeGuard[list[JsonObject]]:
+def is_objects(value: object) -> TypeGuard[list[Record]]:
     """Whether a value is a list of objects, which may be empty."""
     return isinstance(value, list) and all(isinstance(each, dict) for each in value)
 
@@ -115,7 +115,7 @@ def json_in(text: str) -> object:
     return value if isinstance(value, list | dict) else None
 
 
-def is_messages(value: object) -> TypeGuard[list[JsonObject]]:
+def is_messages(value: object) -> TypeGuard[list[Record]]:
     """Whether a value is a list of messages."""
     return (
         is_objects(value)

@@ -122,8 +122,9 @@ def _own_messages(record: Record) -> Iterable[Any]:
 def _simulations(record: Record) -> list[Record]:
     """Return the simulations of a file of results of tau2; empty for any other record."""
     found = record.get("simulations")
-    is_file = isinstance(record.get("tasks"), list) and is_objects(found)
-    return found if is_file and all(map(_is_simulation, found)) else []
+    if not isinstance(record.get("tasks"), list) or not is_objects(found):
+        return []
+    return found if all(map(_is_simulation, found)) else []
 
 
 # Steps: SWE-agent, the trajectories of Nebius, Harbor and terminal-bench (ATIF)
