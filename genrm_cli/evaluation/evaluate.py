@@ -9,6 +9,13 @@ from typing import Literal
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError
 from genrm_cli.evaluation.accuracy import JudgeQuality, PairRecord, evaluate, evaluate_by_category
+from genrm_cli.evaluation.asked_lines import (
+    AskedLine,
+    ListsInBothOrders,
+    iter_asked,
+    outcome_for,
+    without_cost,
+)
 from genrm_cli.evaluation.benchmarks import BenchmarkScores, benchmark_scores
 from genrm_cli.evaluation.pair_records import joined_repeats, joint_record_of, record_of
 from genrm_cli.evaluation.panel_quality import PanelQuality, panel_quality
@@ -29,12 +36,11 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.refusals import resume_text
 from genrm_cli.jobs.estimate import RunEstimate, estimate_run
+from genrm_cli.jobs.index import correct_plan
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.pairs.labelled_pairs import (
-    CHOSEN,
-    Case,
     LabelledPairs,
     RejectRecord,
     read_pairs,
@@ -42,7 +48,6 @@ from genrm_cli.jobs.pairs.labelled_pairs import (
 from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
@@ -116,8 +121,10 @@ def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> 
     check_settings(run.settings)
     with run.open_source(pairs_uri) as source:
         pairs = read_pairs(source, run)
-        groups = (group for _, group in pairs.iter_groups(source, run))
-        return estimate_run(groups, _plan_of(run), run, result_uri or "-")
+        plan = _plan_of(run)
+        _correct_plan(source, pairs, plan, run)
+        asked = iter_asked(pairs.iter_groups(source, run), plan)
+        return estimate_run((line.group for line in asked), plan, run, result_uri or "-")
 
 
 async def evaluate_judge(
@@ -218,26 +225,33 @@ async def _judge(
     wait for replies.
     """
     metrics = run.metrics
+    plan = _plan_of(run)
+    _correct_plan(source, pairs, plan, run)
 
-    def iter_rest() -> Iterator[tuple[Case, Group]]:
-        for case, group in pairs.iter_groups(source, run):
-            if not case.outcomes:
-                yield case, group
+    def iter_rest() -> Iterator[tuple[AskedLine, Group]]:
+        for asked in iter_asked(pairs.iter_groups(source, run), plan):
+            if not asked.cases[0][0].outcomes:
+                yield asked, asked.group
 
-    def keep(case: Case, judged: JudgedGroup) -> None:
-        repeats: dict[tuple[int, bool], list[Outcome]] = defaultdict(list)
-        for request, outcome in judged.results:
-            repeats[request.judge, request.shown[0] == CHOSEN].append(outcome)
-        for order, outcomes in repeats.items():
-            case.outcomes[order] = joined_repeats(outcomes)
+    def keep(asked: AskedLine, judged: JudgedGroup) -> None:
+        for number, (case, chosen, rejected) in enumerate(asked.cases):
+            repeats: dict[tuple[int, bool], list[Outcome]] = defaultdict(list)
+            for request, outcome in judged.results:
+                found = outcome_for(chosen, rejected, request.shown, outcome)
+                if found is not None:
+                    order, of_pair = found
+                    of_pair = of_pair if number == 0 else without_cost(of_pair)
+                    repeats[request.judge, order].append(of_pair)
+            for order_, outcomes in repeats.items():
+                case.outcomes[order_] = joined_repeats(outcomes)
         metrics.redactions.update(judged.redactions)
-        metrics.groups_done += 1
+        metrics.groups_done += len(asked.cases)
 
     async with (
         open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         open_journal(journal_for, run) as journal,
     ):
-        session = JudgingSession(judges, _plan_of(run), run, journal)
+        session = JudgingSession(judges, plan, run, journal)
         await session.settle()
         is_judged = await session.judge(iter_rest, keep)
         return judges.specs if is_judged else None
@@ -246,8 +260,17 @@ async def _judge(
 def _plan_of(run: RunContext) -> GroupPlan:
     repeats = run.settings.pairing.repeats
     pairing = PairingPlan("all_pairs", both_orders=True, repeats=repeats)
-    both_orders = ListPlan(repeats=2 * repeats)
+    size = run.settings.pairing.list_size
+    both_orders = ListsInBothOrders(size, 2 * repeats, run.settings.pairing.seed)
     return replace(run.plan, pairing=pairing, lists=both_orders, keep_replies=False)
+
+
+def _correct_plan(source: Source, pairs: LabelledPairs, plan: GroupPlan, run: RunContext) -> None:
+    """Count the requests of lists, which are fewer than those of their pairs."""
+    if plan.is_listwise:
+        asked = iter_asked(pairs.iter_groups(source, run), plan)
+        requests = sum(plan.count_requests(len(line.group.rollouts)) for line in asked)
+        correct_plan(run.metrics, requests)
 
 
 def _result_of(

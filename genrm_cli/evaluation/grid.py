@@ -19,6 +19,7 @@ order, or in both at twice the price."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import product
 from statistics import NormalDist
@@ -51,6 +52,9 @@ _CELL_KEYS = (
     *("comparison_timeout", "price_in", "price_out"),
 )
 _LEAST_ITEMS = 10  # fewer say too little about a difference to plan by
+
+# What `--compare-modes` compares.
+MODES_GRID = {"axes": {"judging": ["pairwise", "listwise"]}}
 
 CostUnit = Literal["cost", "tokens", "calls"]
 
@@ -202,6 +206,15 @@ def _text_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+@contextmanager
+def naming_cell(cell: GridCell) -> Iterator[None]:
+    """Let an error begin with the name of the cell that it is about."""
+    try:
+        yield
+    except GenrmError as error:
+        raise type(error)(f"{cell.name}: ", error.message) from error
+
+
 def failed_cell(cell: GridCell, error: GenrmError) -> FailedCell:
     """Return the record of a cell that ended in an error."""
     return FailedCell(
@@ -222,6 +235,8 @@ def compare_cells(
         for cell, result in found
     )
     unit, costs = _costs_of(cells)
+    for cell, result in found:
+        costs[cell.name] *= _paid_share(result.pairs)
     earned: dict[tuple[str, Literal[1, 2]], list[tuple[str, float]]] = {}
     for cell, result in found:
         earned[cell.name, 1] = _known(result.pairs, [pair.credit for pair in result.pairs])
@@ -264,6 +279,12 @@ def compare_cells(
         more_pairs=more,
         answer=answer,
     )
+
+
+def _paid_share(pairs: Sequence[PairRecord]) -> float:
+    """Return the share of judgements that took calls: a list is one call for all of its pairs."""
+    orders = [order for pair in pairs for order in pair.orders if order.was_asked]
+    return sum(order.attempts > 0 for order in orders) / max(1, len(orders))
 
 
 def _known(pairs: Sequence[PairRecord], values: Sequence[float | None]) -> list[tuple[str, float]]:

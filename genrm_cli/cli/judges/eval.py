@@ -18,6 +18,7 @@ from genrm_cli.cli.options import (
     argument,
     option,
     run_to_end,
+    switch,
     with_settings,
 )
 from genrm_cli.cli.scoring.preview_text import plan_lines
@@ -30,13 +31,12 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.agreement import RaterAgreement
     from genrm_cli.evaluation.benchmarks import BenchmarkScores
     from genrm_cli.evaluation.evaluate import EvalResult
-    from genrm_cli.evaluation.grid import GridResult
+    from genrm_cli.evaluation.grid import GridCell, GridResult
     from genrm_cli.evaluation.panel_quality import PanelQuality
     from genrm_cli.evaluation.panel_subsets import PanelSubset
     from genrm_cli.evaluation.people import PeopleQuality
     from genrm_cli.metrics.prediction_powered import LabelledMean
     from genrm_cli.metrics.running_stats import Estimated
-    from genrm_cli.settings import Settings
 
 _COIN = 0.5  # accuracy of one
 _MOST_SUBSETS = 15  # of a panel, on one screen; the result has all
@@ -113,27 +113,40 @@ def eval_(
             "--grid",
         ),
     ] = None,
+    compare_modes: Annotated[
+        bool,
+        switch(
+            "--compare-modes",
+            "Compare two modes of this judge on the pairs: --judging pairwise and listwise.",
+        ),
+    ] = False,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
     Example: genrm eval pairs.jsonl --base-url http://localhost:8000/v1 --model my-genrm -o my.json
     """
     from genrm_cli.evaluation.evaluate import evaluate_judge, plan_evaluation, refuse_partial
+    from genrm_cli.evaluation.grid import MODES_GRID, parse_grid
     from genrm_cli.groups.check import without_components
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
+    from genrm_cli.settings.sources.settings_file import read_toml
 
     settings = invocation.settings
     if settings.output.json_output and output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
     own = without_components(settings)
-    if grid is not None:
+    if grid is not None or compare_modes:
+        used = "--compare-modes" if compare_modes else "--grid"
         others = {"--sentinels": sentinels, "--labels": labels, "--to-label": to_label}
         others["--requests-to"] = settings.offline.requests_to
+        if compare_modes:
+            others["--grid"] = grid
         for flag, value in others.items():
             if value is not None:
-                raise UsageError(f"--grid and {flag} cannot be combined; omit one of them.")
-        return _compare(pairs, output, grid, own, invocation)
+                raise UsageError(f"{used} and {flag} cannot be combined; omit one of them.")
+        table = MODES_GRID if compare_modes or grid is None else read_toml(Path(grid))
+        return _compare(pairs, output, parse_grid(table, grid or used, own), invocation)
     if settings.output.dry_run:
         plan = plan_evaluation(pairs, output, new_run(own, invocation.api_keys))
         if settings.output.json_output:
@@ -172,7 +185,7 @@ def eval_(
 
 
 def _compare(
-    pairs: str, output: str | None, grid: str, own: "Settings", invocation: Invocation
+    pairs: str, output: str | None, cells: "Sequence[GridCell]", invocation: Invocation
 ) -> int:
     """Ask the cells of a grid one after another, and print how they compare."""
     from genrm_cli.evaluation.evaluate import evaluate_judge, plan_evaluation, refuse_partial
@@ -180,25 +193,25 @@ def _compare(
         check_grid_output,
         compare_cells,
         failed_cell,
-        parse_grid,
+        naming_cell,
         write_grid,
     )
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.settings.sources.keys import find_api_keys
-    from genrm_cli.settings.sources.settings_file import read_toml
 
     settings = invocation.settings
-    cells = parse_grid(read_toml(Path(grid)), grid, own)
+    keys = {}
+    plans = {}
     for cell in cells:
-        check_settings(cell.settings)
-    keys = {cell.name: find_api_keys(cell.settings) for cell in cells}
-    if settings.output.dry_run:
-        plans = {
-            cell.name: plan_evaluation(pairs, output, new_run(cell.settings, keys[cell.name]))
-            for cell in cells
-        }
+        with naming_cell(cell):
+            check_settings(cell.settings)
+            keys[cell.name] = find_api_keys(cell.settings)
+            if settings.output.dry_run:
+                run = new_run(cell.settings, keys[cell.name])
+                plans[cell.name] = plan_evaluation(pairs, output, run)
+    if plans:
         if settings.output.json_output:
             print_json({name: plan.as_dict() for name, plan in plans.items()})
         else:
@@ -212,14 +225,14 @@ def _compare(
     first_error = None
     for cell in cells:
         try:
-            with watched(settings) as (progress, events):
+            with naming_cell(cell), watched(settings) as (progress, events):
                 run = new_run(cell.settings, keys[cell.name], progress, events)
                 result = run_to_end(evaluate_judge(pairs, None, run, journal_for=output))
-            if result is None:
-                return 0
-            refuse_partial(result, settings)
+                if result is None:
+                    return 0
+                refuse_partial(result, settings)
         except (UsageError, JudgeError, TooManyUnscoredError) as error:
-            say_warning(f"{cell.name}: {text_of(error)}")
+            say_warning(text_of(error))
             failed.append(failed_cell(cell, error))
             first_error = first_error or error
             continue
@@ -269,7 +282,7 @@ def _grid_lines(found: "GridResult") -> list[str]:
             f"{cell.wall_time_s:,.1f} s"
             for cell in found.cells
         ),
-        *(f"{cell.name}: not compared: {cell.reason}" for cell in found.failed),
+        *(f"not compared: {cell.reason}" for cell in found.failed),
         found.answer,
     ]
 

@@ -14,10 +14,6 @@ from genrm_cli.storage.encoding.records import BadLineError, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Outcome
 
-CHOSEN = 0
-"""Index of the chosen response in the group of a pair."""
-
-
 _MOST_REJECTS = 100  # the result file is one JSON object, held in memory
 _NAMED_REJECTS = 3  # in an error
 _SHOWN_CHARS = 200  # of a bad line: enough to recognise it
