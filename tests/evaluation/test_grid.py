@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from judged_pairs import judged_pair
+from markupsafe import escape
 
 from genrm_cli.errors import UsageError
 from genrm_cli.evaluation.accuracy import PairRecord, Preference, evaluate
@@ -164,10 +165,13 @@ def test_cells_share_their_calls_and_go_on(genrm, call, judge_server):
     flags = (*flags, "--profile", "nemotron", "--no-probe", "--grid", "grid.toml")
     plans = json.loads(call(*flags, "-o", "out.json", "--dry-run", "--json").ended(0).out)
     assert list(plans) == ["repeats 1", "repeats 2"]
-    done = call(*flags, "-o", "out.json").ended(0)
+    done = call(*flags, "-o", "out.json", "--page", "out.html").ended(0)
     found = json.loads((genrm.folder / "out.json").read_bytes())
     assert [(cell["calls"], cell["journal_hits"]) for cell in found["cells"]] == [(8, 0), (8, 8)]
     assert found["answer"] in done.out.decode()
+    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    assert escape(found["answer"]) in page
+    assert page.count('class="dot"') == len(found["options"]) == 4
     again = json.loads(call(*flags, "-o", "out.json", "--force", "--json").ended(0).out)
     assert [cell["calls"] for cell in again["cells"]] == [0, 0]
     assert again["cost_unit"] == "tokens"
@@ -196,5 +200,7 @@ def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(genrm, call, jud
     for other in ("--sentinels", "--labels", "--to-label", "--requests-to"):
         done = call(*flags, other, "other").ended(2)
         assert f"--grid and {other} cannot be combined" in done.err
-    assert "out.json" in call(*flags, "-o", "out.json").ended(2).err
+    for output in ("-o", "--page"):
+        assert "out.json" in call(*flags, output, "out.json").ended(2).err
+    assert "it needs --grid" in call(*flags[:-2], "--page", "out.html").ended(2).err
     assert judge_server.stats()["requests"] == 0

@@ -41,8 +41,11 @@ def browser():
 class Opened:
     """A page with all that it said and asked for."""
 
-    def __init__(self, browser: Any, path: Path, *, width: int = 1400) -> None:
+    def __init__(
+        self, browser: Any, path: Path, *, width: int = 1400, ready: str = "html[data-ready]"
+    ) -> None:
         self.said: list[str] = []
+        self.ready = ready
         self.page = browser.new_context(
             offline=True, viewport={"width": width, "height": 900}
         ).new_page()
@@ -60,7 +63,7 @@ class Opened:
         """Open the page at a fragment, as a deep link does."""
         self.page.goto("about:blank")
         self.page.goto(self.url + fragment)
-        self.page.wait_for_selector("html[data-ready]", state="attached")
+        self.page.wait_for_selector(self.ready, state="attached")
 
     @property
     def text(self) -> str:
@@ -82,6 +85,9 @@ def folder(tmp_path_factory):
         "sample.scored.jsonl",
     )
     genrm.run("report", "sample.scored.jsonl")
+    (folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
+    cells = ("--judge", "lexical", "--grid", "grid.toml", "--page", "grid.html")
+    assert genrm.run("eval", SAMPLE_DATA / "labelled-pairs.jsonl", *cells).code == 0
     lines = [
         scored(
             text,
@@ -211,6 +217,17 @@ def test_hostile_texts_are_shown_as_text(browser, folder):
             )
             assert opened.page.locator("main a:not([href^='#'])").count() == 0
     assert "__proto__ constructor" in opened.text
+    assert opened.said == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_the_page_of_a_grid_opens_from_disk_without_a_request(browser, folder, width):
+    """Answer, chart and tables are there without a script, and nothing is wider than the window."""
+    opened = Opened(browser, folder / "grid.html", width=width, ready="polyline.line")
+    for words in ("Which judge, how asked?", "repeats 2", "prefers the first place", "seconds"):
+        assert words in opened.text
+    assert opened.page.locator("circle.dot").count() == 4
+    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert opened.said == []
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.people import PeopleQuality
     from genrm_cli.metrics.prediction_powered import LabelledMean
     from genrm_cli.metrics.running_stats import Estimated
+    from genrm_cli.report.charts import PricedPoint
 
 _COIN = 0.5  # accuracy of one
 _MOST_SUBSETS = 15  # of a panel, on one screen; the result has all
@@ -120,6 +121,15 @@ def eval_(
             "Compare two modes of this judge on the pairs: --judging pairwise and listwise.",
         ),
     ] = False,
+    page: Annotated[
+        str | None,
+        option(
+            "OUT.html",
+            "Also write the comparison of a grid or of modes as a page.",
+            "--page",
+            panel="Output",
+        ),
+    ] = None,
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
 
@@ -146,7 +156,10 @@ def eval_(
             if value is not None:
                 raise UsageError(f"{used} and {flag} cannot be combined; omit one of them.")
         table = MODES_GRID if compare_modes or grid is None else read_toml(Path(grid))
-        return _compare(pairs, output, parse_grid(table, grid or used, own), invocation)
+        cells = parse_grid(table, grid or used, own)
+        return _compare(pairs, output, page, cells, invocation)
+    if page is not None:
+        raise UsageError("--page shows a comparison: it needs --grid or --compare-modes.")
     if settings.output.dry_run:
         plan = plan_evaluation(pairs, output, new_run(own, invocation.api_keys))
         if settings.output.json_output:
@@ -185,7 +198,11 @@ def eval_(
 
 
 def _compare(
-    pairs: str, output: str | None, cells: "Sequence[GridCell]", invocation: Invocation
+    pairs: str,
+    output: str | None,
+    page: str | None,
+    cells: "Sequence[GridCell]",
+    invocation: Invocation,
 ) -> int:
     """Ask the cells of a grid one after another, and print how they compare."""
     from genrm_cli.evaluation.evaluate import evaluate_judge, plan_evaluation, refuse_partial
@@ -198,8 +215,10 @@ def _compare(
     )
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.report.grid_page import write_grid_page
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.settings.sources.keys import find_api_keys
+    from genrm_cli.storage.store import Store
 
     settings = invocation.settings
     keys = {}
@@ -218,8 +237,9 @@ def _compare(
             for name, plan in plans.items():
                 print_parts(f"{name}:", *plan_lines(plan))
         return 0
-    if output is not None:
-        check_grid_output(output, pairs, settings)
+    for uri in (output, page):
+        if uri is not None:
+            check_grid_output(uri, pairs, settings)
     found = []
     failed = []
     first_error = None
@@ -244,11 +264,37 @@ def _compare(
     compared = compare_cells(found, failed)
     if output is not None:
         write_grid(compared, output, settings)
+    if page is not None:
+        store = Store(settings.storage)
+        overwrite = settings.output.force
+        write_grid_page(page, compared, _grid_points(compared), store, overwrite=overwrite)
     if settings.output.json_output:
         print_json(to_json(compared))
     elif output != "-" and not settings.output.quiet:
         print_parts(_options_table(compared), "", *_grid_lines(compared))
     return 0 if first_error is None else first_error.exit_code
+
+
+def _grid_points(found: "GridResult") -> "list[PricedPoint]":
+    """Return the accuracies of the options over their costs, for the page."""
+    from genrm_cli.report.charts import PricedPoint
+
+    points = []
+    for number, option_ in enumerate(found.options, 1):
+        share = option_.accuracy
+        orders = "both orders" if option_.orders == 2 else "one order"
+        points.append(
+            PricedPoint(
+                share.value,
+                share.low,
+                share.high,
+                title=f"{option_.cell} in {orders}: {percent_text(share.value)}",
+                place=str(number),
+                cost=option_.cost,
+                is_best=option_.on_pareto_line,
+            )
+        )
+    return points
 
 
 def _options_table(found: "GridResult") -> Table:
