@@ -217,7 +217,7 @@ HOMES = {
     "verifiers": ("adapters.verifiers",),
     "skyrl": ("adapters.skyrl",),
     "nemo_gym": ("adapters.nemo_gym", "adapters.nemo_gym_sessions"),
-    "resources_servers": ("adapters.nemo_gym_sessions",),
+    "resources_servers": ("adapters.nemo_gym", "adapters.nemo_gym_sessions"),
     "fastapi": ("adapters.nemo_gym",),
     "pydantic": ("adapters.nemo_gym",),
 }

@@ -1,4 +1,4 @@
-"""The blocks of the guide's page about trainers, which tests run as a user would copy them."""
+"""The blocks of the guide's pages about trainers, which tests run as a user would copy them."""
 
 import ast
 import asyncio
@@ -9,31 +9,37 @@ from typing import Any
 
 from genrm_process import PACKAGE_ROOT
 
-_PAGE = (PACKAGE_ROOT / "genrm_cli" / "guide" / "trainers.md").read_text(encoding="utf-8")
+GUIDE = PACKAGE_ROOT / "genrm_cli" / "guide"
+TRAINERS = "trainers"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _URL = re.compile(r"http://(localhost|10\.0\.0\.5):8330")
-BLOCKS = [
-    (section.partition("\n")[0].removeprefix("# "), language, text)
-    for section in _PAGE.split("\n## ")
-    for language, text in _BLOCK.findall(section)
-]
 
 
-def block(trainer: str, language: str, url: str) -> str:
-    """Return the block of a trainer's section, with the address of a server."""
-    [text] = [
-        text for section, written, text in BLOCKS if (section, written) == (trainer, language)
+def blocks_of(page: str) -> list[tuple[str, str, str]]:
+    """Return the blocks of a page: the section, the language and the text of each."""
+    text = (GUIDE / f"{page}.md").read_text(encoding="utf-8")
+    return [
+        (section.partition("\n")[0].removeprefix("# "), language, block)
+        for section in text.split("\n## ")
+        for language, block in _BLOCK.findall(section)
     ]
+
+
+def block(section: str, language: str, url: str, page: str = TRAINERS) -> str:
+    """Return the block of a section, with the address of a server."""
+    named = (section, language)
+    [text] = [text for *found, text in blocks_of(page) if tuple(found) == named]
     return _URL.sub(url, text)
 
 
-def commands(trainer: str, url: str) -> list[list[str]]:
+def commands(
+    section: str, url: str, page: str = TRAINERS, language: str = "console"
+) -> list[list[str]]:
     """Return the words of each command of a section, without the dots that stand for the user's
     own.
     """
-    texts = (
-        text for section, language, text in BLOCKS if (section, language) == (trainer, "console")
-    )
+    named = (section, language)
+    texts = (text for *found, text in blocks_of(page) if tuple(found) == named)
     lines = _URL.sub(url, "".join(texts)).replace("\\\n", "").splitlines()
     return [
         [word for word in shlex.split(line.removeprefix("$ ")) if word != "..."] for line in lines

@@ -47,9 +47,7 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
         try:
             row = await self._post(row | {"cohort_size": self.config.num_rollouts_per_prompt})
         except TimeoutError as error:
-            row["instance_config"] = {**(row.get("instance_config") or {}), "mask_sample": True}
-            row |= {"reward": 0.0, "mask_sample": True, "failure_reason": str(error)}
-            row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
+            row = masked(row, str(error))
         return JSONResponse(row)
 
     async def _post(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -69,6 +67,18 @@ class GenrmServe(SimpleResourcesServer):  # type: ignore[misc]
             if time.monotonic() > ends_s:
                 raise TimeoutError(said)
             await asyncio.sleep(float(reply.headers.get("Retry-After", 5)))
+
+
+def masked(row: dict[str, Any], reason: str) -> dict[str, Any]:
+    """Return a row without a reward, marked where NeMo Gym and NeMo RL look."""
+    return row | {
+        "reward": 0.0,  # a placeholder: both require a number
+        "mask_sample": True,
+        "instance_config": {**(row.get("instance_config") or {}), "mask_sample": True},
+        "failure_reason": reason,
+        "_ng_failure_class": "judge_failed",
+        "_ng_failure_judge_error": reason,
+    }
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from served import texts
-from trainers_page import BLOCKS, block, commands, run_python
+from trainers_page import TRAINERS, block, blocks_of, commands, run_python
 
 # Where each block runs; test_commands.py runs those in `sh`.
 RUN_IN = [
@@ -39,9 +39,8 @@ def test_every_block_of_the_page_runs_in_a_test():
     """A new block needs a test; what it needs may be a trainer that only `make test-loaders`
     installs.
     """
-    assert [(section, language) for section, language, _ in BLOCKS] == [
-        named[:2] for named in RUN_IN
-    ]
+    blocks = [(section, language) for section, language, _ in blocks_of(TRAINERS)]
+    assert blocks == [named[:2] for named in RUN_IN]
 
 
 def test_a_server_is_asked_for_rewards_before_a_training(served):
