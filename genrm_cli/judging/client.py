@@ -32,6 +32,8 @@ _MAX_DETAIL_CHARS = 300  # a line or two of a terminal, with the ends of a longe
 _MASK = "[key]"
 # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer.
 _LEAST_SECRET_CHARS = 8
+# A key has digits and eight characters or more, unlike the word after "Bearer authentication".
+_CREDENTIALS = r"(?i:(?<=Bearer )|(?<=Basic ))(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}"
 _CHAT_PATH = "/chat/completions"
 _UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value")
 _PROXY = r"(?:[\w.]+: )*(?:\w+ - )?"
@@ -43,19 +45,28 @@ _INSTEAD = re.compile(r"Use '([a-z_]+)' instead")
 
 
 class KeyMask:
-    """Masks a key in texts of a server, as it is and URL-encoded. Missing and short keys are not
-    masked.
-    """
+    """Masks a key in texts of a server, as it is and URL-encoded."""
 
     def __init__(self, key: str | None) -> None:
+        forms = [] if key is None else [re.escape(key), re.escape(quote(key, safe=""))]
         is_secret = key is not None and len(key) >= _LEAST_SECRET_CHARS
-        self._forms = (key, quote(key, safe="")) if key is not None and is_secret else ()
+        self._anywhere = re.compile("|".join(forms)) if is_secret else None
+        # Of a short key, only whole words: it may well be a part of others.
+        words = [rf"(?<!\w)(?:{form})(?!\w)" for form in forms if len(key or "") > 1]
+        self._in_errors = re.compile("|".join([*(forms if is_secret else words), _CREDENTIALS]))
 
     def mask(self, text: str) -> str:
-        """Return the text without the key."""
-        for form in self._forms:
-            text = text.replace(form, _MASK)
-        return text
+        """Return an answer without the key; missing and short keys are not masked."""
+        return text if self._anywhere is None else self._anywhere.sub(_MASK, text)
+
+    def mask_error(self, text: str) -> str:
+        """Return the text of an error without the key, however short, and without the value of any
+        `Authorization` header: that of a gateway is somebody's key, too.
+        """
+        return self._in_errors.sub(_MASK, text)
+
+
+NO_KEY = KeyMask(None)
 
 
 @dataclass(eq=False)
@@ -139,7 +150,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         try:
             # Answers are stored. Mask them after parsing, as JSON has several ways to write the
             # characters of the key.
-            return parse_completion(orjson.loads(content), self._key.mask)
+            return parse_completion(orjson.loads(content)).masked(self._key.mask)
         except ValueError as error:
             raise self._body_error(f"not a chat completion ({error})", content) from error
 
@@ -152,7 +163,8 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         """
         content = await self._send(HttpRequest("GET", self._base_url + "/models", timeout_s))
         try:
-            return parse_models(orjson.loads(content))
+            models = parse_models(orjson.loads(content))
+            return {self._key.mask(name): length for name, length in models.items()}
         except ValueError as error:
             raise self._body_error("not a list of models", content) from error
 
@@ -178,7 +190,10 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             CallError: there was no reply with status 200.
         """
         url = self._base_url + path
-        return await self._send(HttpRequest(method, url, timeout_s, body, upload, write))
+        content = await self._send(HttpRequest(method, url, timeout_s, body, upload, write))
+        return self._key.mask(content.decode("utf-8", "surrogateescape")).encode(
+            "utf-8", "surrogateescape"
+        )
 
     async def _send(self, request: HttpRequest) -> bytes:
         """Return the body of a reply with status 200."""
@@ -204,12 +219,12 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         return error
 
     def _body_error(self, found: str, content: bytes) -> CallError:
-        start = self._key.mask(content.decode("utf-8", "replace"))[:80]
+        start = self._key.mask_error(content.decode("utf-8", "replace"))[:80]
         # A proxy's HTML page with status 200 disappears once the server behind it is back.
         return self._error(FailureKind.BAD_BODY, f"{found}: {start!r}")
 
     def _error(self, kind: FailureKind, detail: str) -> CallError:
-        return CallError(Failure(kind, _cut(self._key.mask(detail))), may_pass=True)
+        return CallError(Failure(kind, _cut(self._key.mask_error(detail))), may_pass=True)
 
 
 # Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one
@@ -249,7 +264,7 @@ def _message_in(content: bytes, key: KeyMask) -> str:
     shape, else the text.
     """
     # Mask it before it is cut: half a key would be harder to find.
-    text = key.mask(content[:20_000].decode("utf-8", "replace"))[:2_000].strip()
+    text = key.mask_error(content[:20_000].decode("utf-8", "replace"))[:2_000].strip()
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -270,7 +285,7 @@ def reported_error(status: int | None, error: object) -> CallError:
     content = orjson.dumps(
         error if isinstance(error, dict) and "error" in error else {"error": error}
     )
-    return _error_of(status, content, KeyMask(None))
+    return _error_of(status, content, NO_KEY)
 
 
 def _error_of(
@@ -283,7 +298,7 @@ def _error_of(
     detail = _message_in(content, key) if said is None else said
     detail = detail if status is None else f"HTTP {status}: {detail}"
     return CallError(
-        Failure(kind, _cut(key.mask(detail))),
+        Failure(kind, _cut(key.mask_error(detail))),
         may_pass=status is not None
         and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400),
         overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,

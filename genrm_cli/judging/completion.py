@@ -1,7 +1,5 @@
 """Parse the bodies of an OpenAI-compatible server: chat completions and lists of models."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from genrm_cli.judging.requests import Reply
@@ -31,11 +29,11 @@ def parse_models(listing: object) -> dict[str, int | None]:
     return {name: lengths[name] or lengths.get(bases[name]) for name in sorted(lengths)}
 
 
-def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Reply:
+def parse_completion(completion: object) -> Reply:
     """Parse a chat completion object. The choice with index 0 counts, or the first if none has an
     index.
 
-    `mask` goes over the texts of the reply. `ValueError` for an object that has no choice with a
+    `ValueError` for an object that has no choice with a
     message, or reports an error, even next to a half-finished reply."""
     try:
         choices = completion["choices"]  # type: ignore[index]
@@ -54,8 +52,8 @@ def parse_completion(completion: object, mask: Callable[[str], str] = str) -> Re
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         details = _object(usage.get("prompt_tokens_details"))
         return Reply(
-            text=mask(_text_in(content)),
-            reasoning=mask(reasoning) if isinstance(reasoning, str) else "",
+            text=_text_in(content),
+            reasoning=_text(reasoning) or "",
             finish_reason=_text(choice.get("finish_reason")),
             refusal=_text(message.get("refusal")),
             prompt_tokens=_count(usage.get("prompt_tokens")),

@@ -163,11 +163,12 @@ class OfflineJudge(CachedJudge):
         """
         for reply in self._store.replies_to(id_):
             if not isinstance(reply, CallError):
-                yield reply
+                yield reply.masked(self._judge.key.mask)
             elif self._judge.adapt(reply.refused, request):
                 raise OutdatedRequestError
             else:
-                yield reply.failure
+                failure = reply.failure
+                yield replace(failure, detail=self._judge.key.mask_error(failure.detail))
 
     def _next_turn(self, request: JudgeRequest, outcome: Outcome) -> JudgeRequest | None:
         """Return the second turn, whose first reply may be in the journal; None without a first

@@ -19,11 +19,12 @@ import hashlib
 import math
 import random
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import orjson
 
-from genrm_cli.judging.client import CallError
+from genrm_cli.judging.client import NO_KEY, CallError, KeyMask
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import OtherModelEvent
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
@@ -80,6 +81,7 @@ class RemoteJudge:
         is_probed: bool = True,
         judge_id: str | None = None,
         latencies: Latencies | None = None,
+        key: KeyMask = NO_KEY,
     ) -> None:
         """Combine endpoints with a profile.
 
@@ -91,6 +93,7 @@ class RemoteJudge:
         self.context_tokens: int | None = None
         self._is_probed = is_probed
         self.probe: ProbeResult | None = None
+        self.key = key
         self.pool = pool
         self.profile = profile
         self._policy = policy
@@ -378,7 +381,8 @@ class RemoteJudge:
             # result depends on it.
             wait_s = self._policy.wait_s(backoffs, error.retry_after_s, random.random())
             wait_s = min(wait_s, gives_up_at_s - loop_time_s())
-            await self.pool.pause(wait_s, holds_back=error_ending(error) is not Ending.BROKEN)
+            holds_back = error_ending(error) in (Ending.BUSY, Ending.OVERLOADED, Ending.TIMED_OUT)
+            await self.pool.pause(wait_s, holds_back=holds_back)
             slot = await self._slot_in_time(gives_up_at_s)
         raise error
 
@@ -425,5 +429,9 @@ def error_ending(error: CallError) -> Ending:
         return Ending.TIMED_OUT
     if error.failure.kind == FailureKind.RATE_LIMITED:
         return Ending.BUSY
+    if error.failure.kind == FailureKind.AUTH:
+        return Ending.DENIED
+    if error.status is not None and (error.status == HTTPStatus.NOT_FOUND or error.status < 400):
+        return Ending.MISSING
     # A permanent failure concerns this request; a transient one concerns the endpoint.
     return Ending.BROKEN if error.may_pass else Ending.REFUSED

@@ -1,6 +1,6 @@
 """Prompts for a judge, its replies, and requests."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -116,6 +116,16 @@ class Reply(NamedTuple):
     cached_tokens: int | None = None
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
     model: str | None = None
+
+    def masked(self, mask: Callable[[str], str]) -> "Reply":
+        """Return it with a mask over all that the server wrote."""
+        return self._replace(
+            text=mask(self.text),
+            reasoning=mask(self.reasoning),
+            finish_reason=self.finish_reason and mask(self.finish_reason),
+            refusal=self.refusal and mask(self.refusal),
+            model=self.model and mask(self.model),
+        )
 
 
 def count_reply(outcome: Outcome, reply: Reply) -> None:

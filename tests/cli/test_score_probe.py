@@ -87,21 +87,24 @@ def test_a_busy_judge_passes_the_probe(genrm, call, judge_server):
     }
 
 
-def test_a_judge_that_refuses_the_key_in_mid_run_is_waited_for(genrm, call, judge_server):
-    """A key that expired may be put right while the run waits; when it is not, --give-up-after ends
-    it with 4.
-    """
-    judge_server.behave(require_key="secret")
+@pytest.mark.parametrize(
+    ("behaviour", "path", "said"),
+    [
+        ({"require_key": "secret"}, "/v1", ("HTTP 401", "GENRM_API_KEY")),
+        ({}, "/v2", ("HTTP 404", "--base-url", "--model")),
+    ],
+)
+def test_without_a_probe_what_no_wait_cures_ends_the_run_at_once(
+    genrm, call, judge_server, behaviour, path, said
+):
+    """A wrong key or address is told with its remedy after a trial call, and not waited for."""
+    judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
+    base_url = judge_server.base_url.removesuffix("/v1") + path
     finished = call(
-        "score", "in.jsonl", *judge_server.flags, "--no-probe", "--give-up-after", "0.3s"
-    )
-    assert finished.code == 4
-    for text in (
-        judge_server.base_url,
-        "HTTP 401",
-        "--give-up-after",
-        "journal",
-    ):
+        "score", "in.jsonl", "--base-url", base_url, "--model", "m", "--no-probe"
+    ).ended(4)
+    for text in (base_url, "cannot be used", "journal", *said):
         assert text in finished.err
+    assert "giving up unless" not in finished.err
     assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}

@@ -276,6 +276,23 @@ def test_the_key_is_masked_in_answers(judge_server):
     assert complete(client_of(judge_server, api_key=key)).text == "You sent [key] and ?key=[key]."
 
 
+@pytest.mark.parametrize("key", ["secret", "sk-l/0123+456789"])
+def test_keys_of_any_length_and_of_gateways_are_masked_in_errors(judge_server, key):
+    """A short key as a word of its own; and the value of any header that a gateway repeats."""
+    message = f"{key} of Bearer up-stream-0123 or basic dXNlcjpwYXNz1; Bearer authentication failed"
+    body = orjson.dumps({"error": {"message": message}}).decode()
+    judge_server.behave(fault={"status": 401, "body": body})
+    assert str(failed_call(client_of(judge_server, api_key=key))) == (
+        "HTTP 401: [key] of Bearer [key] or basic [key]; Bearer authentication failed"
+    )
+
+
+def test_a_key_in_any_text_of_a_reply_is_masked():
+    """The reason of a refusal, the name of a model and the reasoning are shown and stored, too."""
+    reply = Reply(KEY, KEY, KEY, KEY, model=KEY).masked(KeyMask(KEY).mask)
+    assert KEY not in repr(reply)
+
+
 def test_an_answer_without_the_key_stays_as_it_is():
     """Short keys are no secrets, and pieces of a key may well be part of an answer."""
     assert KeyMask("EMPTY").mask("EMPTY") == "EMPTY"

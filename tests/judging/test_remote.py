@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from polling import until
 
+from genrm_cli.errors import JudgeError
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.endpoint import Endpoint
@@ -144,7 +145,6 @@ def test_every_fault_is_a_failure_of_its_kind(judge_server):
     [
         {"status": 429},
         {"status": 500},
-        {"status": 401},
         {"reset": "before"},
         {"body": "<html>"},
     ],
@@ -161,7 +161,6 @@ def test_what_may_pass_is_tried_again(judge_server, fault):
     ("fault", "calls"),
     [
         ({"status": 503}, 4),
-        ({"status": 401}, 4),
         ({"status": 400}, 1),
     ],
 )
@@ -173,6 +172,21 @@ def test_tries_end(judge_server, fault, calls):
     outcome = ask(judge_server, retries=3, reask=3)
     assert kind_of(outcome) is not None
     assert outcome.attempts == judge_server.stats()["requests"] == calls
+
+
+@pytest.mark.parametrize(("fault", "calls"), [({"status": 401}, 2), ({"status": 404}, 2)])
+def test_a_refusal_that_a_trial_confirms_gives_the_judge_up(judge_server, fault, calls):
+    """A refused key or address is tried once more, with a harmless prompt."""
+    judge_server.behave(fault=fault)
+    with pytest.raises(JudgeError, match="cannot be used"):
+        ask(judge_server, retries=3)
+    assert judge_server.stats()["requests"] == calls
+
+
+def test_a_prompt_that_a_firewall_refuses_fails_alone(judge_server):
+    """The trial after it is answered, so the judge is not given up."""
+    judge_server.behave(script=[{"status": 403}])
+    assert ask(judge_server, retries=1).result == Verdict(1, 5, 6)
 
 
 def test_no_call_outlives_its_comparison(judge_server):

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
 from genrm_cli.errors import Message
-from genrm_cli.judging.client import CallError, JudgeClient
+from genrm_cli.judging.client import CallError, JudgeClient, KeyMask
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
@@ -125,7 +125,11 @@ class OpenJudges:
                 kind = Limit if limits.max_in_flight else AdaptiveLimit
                 endpoints.append(Endpoint(base_url, client, kind(min(most, self._connections))))
         pool = EndpointPool(
-            endpoints, limits.give_up_after, self._on_event, resumes=self._options.resumes
+            endpoints,
+            limits.give_up_after,
+            self._on_event,
+            resumes=self._options.resumes,
+            setting_names=spec.role.settings,
         )
         self._pools[identity] = shared[identity] = pool
         return pool
@@ -147,6 +151,7 @@ class OpenJudges:
             is_probed=judge.probe and bool(pool.endpoints) and not self._options.recall.only_known,
             form=self._forms.setdefault((pool, model), RequestForm(model, self._on_event)),
             judge_id=judge.judge_id,
+            key=KeyMask(self._options.api_keys.get(spec.config.name)),
             latencies=self.latencies,
         )
 

@@ -9,6 +9,7 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.opening.judge_spec import JUDGE, ModelRole
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import ProbingEvent
+from genrm_cli.judging.pacing.remedies import CHECK_ADDRESS, WRONG_PLACE, remedy_for_key
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RefusedField
@@ -25,13 +26,12 @@ _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
 _BAD = "I like turtles."
 
 _PLAIN = SettingRef("profile", "nemotron-plain")
-_ADDRESS = naming("Check $base_url (it usually ends in /v1)")
 _SKIPS = naming("$probe skips this test.", probe=False)
 _ROOM = naming("Give it room with $max_reply_tokens, or check its reasoning parser.")
 _REMEDIES = {
     FailureKind.CONNECTION: Message.of(
         "Is the server running? ",
-        _ADDRESS,
+        CHECK_ADDRESS,
         naming(". If its certificate is private, set $ca_bundle."),
     ),
     FailureKind.TIMEOUT: naming(
@@ -42,20 +42,13 @@ _REMEDIES = {
         "or, if it does not take a field, change the field with $request_field.",
         profile="nemotron-plain",
     ),
-    FailureKind.BAD_BODY: Message.of("Something else answers at this address. ", _ADDRESS, "."),
+    FailureKind.BAD_BODY: Message.of(
+        "Something else answers at this address. ", CHECK_ADDRESS, "."
+    ),
     FailureKind.TRUNCATED: _ROOM,
     FailureKind.EMPTY: _ROOM,
 }
-_OTHER_REMEDY = Message.of(_ADDRESS, naming(" and $model; "), _SKIPS)
-_KEY_REMEDIES = {
-    False: naming(
-        "No key was sent: export it as GENRM_API_KEY, or name another variable with $api_key_env."
-    ),
-    True: naming(
-        "A key was sent: correct the variable that it comes from, GENRM_API_KEY, else "
-        "OPENAI_API_KEY, or the one that $api_key_env names."
-    ),
-}
+_OTHER_REMEDY = Message.of(WRONG_PLACE, " ", _SKIPS)
 _TOO_LONG_REMEDY = naming("Lower $max_reply_tokens, or serve the model with a longer context.")
 # vLLM's word for a number above its limit, and ours for a reply without them.
 _LOGPROBS_WORD = "logprobs"
@@ -248,7 +241,7 @@ class _Probe:
             without = SettingRef("request_field", f"{refused.name}=")
             return Message.of("Leave the field out with ", without, ", or give it another value.")
         if failure.kind is FailureKind.AUTH:
-            return _KEY_REMEDIES[self.endpoint.client.sends_key]
+            return remedy_for_key(was_sent=self.endpoint.client.sends_key)
         other = _OTHER_REMEDY
         if failure.kind.is_parse_failure:
             is_plain = self.judge.profile.name == _PLAIN.value

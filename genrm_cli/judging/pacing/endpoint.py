@@ -34,7 +34,9 @@ class Ending(Enum):
     BUSY = auto()  # 429
     OVERLOADED = auto()  # 503: busy and broken at once
     TIMED_OUT = auto()
-    BROKEN = auto()  # connection, other 5xx, auth, unknown model
+    BROKEN = auto()  # connection, other 5xx
+    DENIED = auto()  # auth
+    MISSING = auto()  # unknown model or route
     REFUSED = auto()  # this request only; the endpoint works
 
     @property
@@ -47,6 +49,11 @@ class Ending(Enum):
 class Endpoint:
     """One endpoint and its state. Waits between trials double from `first_trial_s` to
     `last_trial_s`.
+
+    Attributes:
+        is_hopeless: whether a trial was refused for a reason that no wait cures: the key, or the
+            model or route of an endpoint that has never answered. A server that has may be
+            restarting behind a gateway.
     """
 
     name: str
@@ -64,6 +71,8 @@ class Endpoint:
     _trial_wait_s: float = 0.0
     _trial_at_s: float = 0.0
     _on_trial: bool = False
+    _has_answered: bool = False
+    is_hopeless: bool = False
     _rests_until_s: float = 0.0
 
     def is_free(self, now_s: float) -> bool:
@@ -107,7 +116,9 @@ class Endpoint:
     ) -> bool:
         """Learn from a call that ended; return whether the endpoint went down or recovered."""
         put_off = ending in (Ending.BUSY, Ending.TIMED_OUT)
-        broken = ending in (Ending.BROKEN, Ending.OVERLOADED)
+        broken = not (put_off or ending.shows_it_works)
+        self._has_answered = self._has_answered or ending is Ending.ANSWERED
+        hopeless = ending is Ending.DENIED or (ending is Ending.MISSING and not self._has_answered)
         self._put_off_in_a_row = self._put_off_in_a_row + 1 if put_off else 0
         self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
         self._recent.append(broken)
@@ -116,12 +127,16 @@ class Endpoint:
         self.in_flight -= 1
         if on_trial:
             self._on_trial = False
+        if on_trial or ending.shows_it_works:
+            self.is_hopeless = hopeless
         if self.down or (self._suspect and on_trial):
             return self._decide(now_s, on_trial=on_trial)
         mostly_broken = broken and (
             self._broken_in_a_row >= _BROKEN_IN_A_ROW or sum(self._recent) > WINDOW / 2
         )
-        self._suspect = self._suspect or mostly_broken or self._put_off_in_a_row >= WINDOW
+        # A single prompt may be refused like a key, by a firewall: a trial decides.
+        is_suspicious = hopeless or mostly_broken or self._put_off_in_a_row >= WINDOW
+        self._suspect = self._suspect or is_suspicious
         return False
 
     def mark_unhealthy(self, now_s: float) -> None:

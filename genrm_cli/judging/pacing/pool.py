@@ -18,7 +18,8 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from genrm_cli.errors import JudgeError, Message, SettingRef
@@ -29,6 +30,7 @@ from genrm_cli.judging.pacing.judge_events import (
     PausedEvent,
     StoppedEvent,
 )
+from genrm_cli.judging.pacing.remedies import WRONG_PLACE, remedy_for_key
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.verdicts import StoppedBy
 
@@ -80,13 +82,16 @@ class EndpointPool:
         on_event: OnEvent,
         *,
         resumes: bool = False,
+        setting_names: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Begin without a call.
 
         If no endpoint answers for `give_up_after_s`, the requests that wait are given up. Later
         requests may wait again with `resumes`, as in a server; otherwise the run is given up with
-        them."""
+        them. They are given up at once if no wait can help. Messages name settings by
+        `setting_names`, where a role has others."""
         self._resumes = resumes
+        self._setting_names = setting_names
         self.endpoints = endpoints
         self.stopped_by: StoppedBy | None = None
         self.last_call_ends_s = math.inf
@@ -204,7 +209,7 @@ class EndpointPool:
         if changed:
             event = EndpointDownEvent if endpoint.down else EndpointUpEvent
             self.on_event(event(endpoint.name, detail))
-            if all(each.down for each in self.endpoints):
+            if all(each.down for each in self.endpoints) and not self._is_hopeless:
                 self.on_event(PausedEvent(self._last_detail, self._give_up_after_s))
         if (free_in_s := endpoint.free_in_s(now_s)) > 0:
             asyncio.get_running_loop().call_later(free_in_s + _MARGIN_S, self._wake)
@@ -303,6 +308,9 @@ class EndpointPool:
         """
         if self._given_up is not None or self._failing_since_s is None:
             return
+        if self._is_hopeless:
+            self._give_up()
+            return
         # A 429 is never the fault of one request, and a call in flight may still be answered.
         only_busy = self._last_ending is Ending.BUSY and self.in_flight == 0
         silent_s = loop_time_s() - self._failing_since_s
@@ -316,13 +324,27 @@ class EndpointPool:
             for endpoint in self.endpoints:
                 endpoint.suspect()
 
+    @property
+    def _is_hopeless(self) -> bool:
+        """Whether no endpoint would answer, however long the run waits."""
+        return all(endpoint.is_hopeless for endpoint in self.endpoints)
+
     def _give_up(self) -> None:
         names = ", ".join(endpoint.name for endpoint in self.endpoints)
-        silent = Message.of(
-            f"no answer for {self._give_up_after_s:g} s (",
-            SettingRef("give_up_after"),
-            f") from {names}: {self._last_detail}.",
-        )
+        again = " Try again once it is back: answers in a journal are reused."
+        if self._is_hopeless:
+            again = " Answers in a journal are reused."
+            is_denied = self._last_ending is Ending.DENIED
+            sends_key = self.endpoints[0].client.sends_key
+            remedy = remedy_for_key(was_sent=sends_key) if is_denied else WRONG_PLACE
+            shown = remedy.with_names(self._setting_names)
+            silent = Message.of(f"{names} cannot be used: {self._last_detail}. ", shown)
+        else:
+            silent = Message.of(
+                f"no answer for {self._give_up_after_s:g} s (",
+                SettingRef("give_up_after"),
+                f") from {names}: {self._last_detail}.",
+            )
         if self._resumes:
             error = JudgeError(silent)
             self._silent = silent
@@ -331,9 +353,7 @@ class EndpointPool:
             self._over.set()  # ends all pauses
             self._over.clear()
         else:
-            error = self._given_up = JudgeError(
-                silent, " Try again once it is back: answers in a journal are reused."
-            )
+            error = self._given_up = JudgeError(silent, again)
             self._over.set()
         for line in self._lines:
             _end(line, lambda waiting: waiting.set_exception(error))

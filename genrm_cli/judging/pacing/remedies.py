@@ -1,0 +1,19 @@
+"""What to do about a judge that cannot be used."""
+
+from genrm_cli.errors import Message, naming
+
+CHECK_ADDRESS = naming("Check $base_url (it usually ends in /v1)")
+WRONG_PLACE = Message.of(CHECK_ADDRESS, naming(" and $model."))
+
+
+def remedy_for_key(*, was_sent: bool) -> Message:
+    """Return what to do about a key that is refused, or missing."""
+    if not was_sent:
+        return naming(
+            "No key was sent: export it as GENRM_API_KEY, or name another variable with "
+            "$api_key_env."
+        )
+    return naming(
+        "A key was sent: correct the variable that it comes from, GENRM_API_KEY, else "
+        "OPENAI_API_KEY, or the one that $api_key_env names."
+    )
