@@ -66,29 +66,13 @@ _MOST_SENTINELS = 100  # every watched run asks each judge about all of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """How good a judge is, and what it took to know.
-
-    Attributes:
-        figures: quality over all pairs; of a panel, that of its joint verdicts.
-    """
-
-    figures: JudgeQuality
-    by_category: Mapping[str, JudgeQuality]
-    calls: int
-    journal_hits: int
-    prompt_tokens: int
-    completion_tokens: int
-    wall_time_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalResult(Measurement):
+class EvalResult:
     """The result of one run.
 
     Attributes:
         partial: whether a limit left judgements unasked.
         rejects: the first rejected lines; `rejected_lines` counts all.
+        figures: quality over all pairs; of a panel, that of its joint verdicts.
         people: what people's labels say; None without any.
         benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
         by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
@@ -105,12 +89,19 @@ class EvalResult(Measurement):
     lines: int
     rejected_lines: int
     rejects: tuple[RejectRecord, ...]
+    figures: JudgeQuality
+    by_category: Mapping[str, JudgeQuality]
     benchmarks: BenchmarkScores | None
     people: PeopleQuality | None
     by_judge: Mapping[str, JudgeQuality]
     panel: PanelQuality | None
     panel_subsets: tuple[PanelSubset, ...]
     redactions: Mapping[str, int]
+    calls: int
+    journal_hits: int
+    prompt_tokens: int
+    completion_tokens: int
+    wall_time_s: float
     settings_digest: str
     versions: Mapping[str, str]
     pairs: tuple[PairRecord, ...]

@@ -27,12 +27,13 @@ from typing import Any, Literal
 
 from genrm_cli.errors import GenrmError, UsageError, counted
 from genrm_cli.evaluation.accuracy import (
+    JudgeQuality,
     PairRecord,
     PairShare,
     means_by_item,
     share_of_items,
 )
-from genrm_cli.evaluation.evaluate import EvalResult, Measurement
+from genrm_cli.evaluation.evaluate import EvalResult
 from genrm_cli.metrics.running_stats import POWER, Estimated, joint_z_95, paired_difference
 from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, changed
@@ -83,11 +84,18 @@ class GridOption:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellRecord(Measurement):
-    """One cell: its settings, its figures, and what it took."""
+class CellRecord:
+    """One cell: its settings, its figures, and what it took, as in the result of `genrm eval`."""
 
     name: str
     settings: Mapping[str, Any]
+    figures: JudgeQuality
+    by_category: Mapping[str, JudgeQuality]
+    calls: int
+    journal_hits: int
+    prompt_tokens: int
+    completion_tokens: int
+    wall_time_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +238,7 @@ def compare_cells(
         CellRecord(
             name=cell.name,
             settings=cell.values,
-            **{each.name: getattr(result, each.name) for each in fields(Measurement)},
+            **{each.name: getattr(result, each.name) for each in fields(CellRecord)[2:]},
         )
         for cell, result in found
     )
