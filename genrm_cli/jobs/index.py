@@ -268,8 +268,9 @@ def _read_lines(
             for position, rollout in enumerate(rollouts)
         ]
         metrics.formats[format_.name] += 1
-        first = (line.number, record, format_, rollouts[0])
-        index.first_lines.setdefault(format_.name, first)
+        if rollouts:
+            first = (line.number, record, format_, rollouts[0])
+            index.first_lines.setdefault(format_.name, first)
         metrics.rollouts += len(rollouts)
         for position, (rollout, key) in enumerate(zip(rollouts, keys, strict=True)):
             # One that lacks its group counts as one of a group that could not be compared.

@@ -31,6 +31,7 @@ from genrm_cli.storage.location import is_stream, stem_of
 _NAMES = re.compile(r"[\w ./-]+")
 _PARAMS = ("goal", "strategy", "ring_k", "estimator", "repeats")
 _SAMPLES = "verdict_samples"  # name of the table; "verdicts" is a number
+_MOST_NAME_BYTES = 200  # TensorBoard makes a folder of it, and adds a time
 
 
 def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
@@ -42,6 +43,13 @@ def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
             yield from _iter_numbers(f"{name}/{key}", each)
     elif isinstance(value, int | float) and not isinstance(value, bool) and _NAMES.fullmatch(name):
         yield name, float(value)
+
+
+def _encodable(value: Any) -> Any:
+    """Return a value that every tracker encodes: what a policy wrote may hold lone surrogates, and
+    one of them would cost the numbers of its step, too.
+    """
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +227,11 @@ def tracked_run(
     numbers = dict(
         number for name, value in counted.items() for number in _iter_numbers(name, value)
     )
-    known = {name: value for name, value in params.items() if value is not None}
-    return TrackedRun(name, known, numbers, step, samples)
+    known = {name: _encodable(value) for name, value in params.items() if value is not None}
+    rows = [{column: _encodable(cell) for column, cell in sample.items()} for sample in samples]
+    printable = "".join(char if char.isprintable() else "_" for char in name)
+    short = printable.encode()[:_MOST_NAME_BYTES].decode(errors="ignore")
+    return TrackedRun(short, known, numbers, step, rows)
 
 
 class RunLog:

@@ -50,3 +50,15 @@ def test_the_parameters_identify_how_rewards_were_made():
     assert params["estimator"] == "adaptive"
     assert params["settings_digest"] == digest_of(SETTINGS)
     assert None not in params.values()
+
+
+def test_every_text_can_be_encoded_and_the_name_be_a_folder() -> None:
+    """Lone surrogates of a policy or a model's name are written as escapes, and a long name is
+    cut, so that no text costs the numbers of its step.
+    """
+    samples = [{"reply": "a\ud800b", "score": None}]
+    totals = run_totals(SETTINGS, RunMetrics(), compile_plan(SETTINGS), (), 4.0)
+    run = tracked_run("a\0\n\udfff" + "é" * 300, totals, SETTINGS, samples=samples)
+    assert run.rows == [["a\\ud800b", None]]
+    assert run.name.startswith("a___é")
+    assert len(run.name.encode()) <= 200

@@ -1,10 +1,18 @@
 """The files that the real trackers write, read back; `make test-slow` installs their libraries."""
 
 import json
+import math
 
 import pytest
 from genrm_process import Finished, make_rollouts
 from served import judge_flags, serving, texts
+
+from genrm_cli.groups.compile import compile_plan
+from genrm_cli.metrics.event import Event
+from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.scored.describe_run import run_totals
+from genrm_cli.settings import settings_from
+from genrm_cli.tracking.log_run import RunLog, load_trackers, tracked_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 KEY = "sk-local-0123456789abcdef"
@@ -105,6 +113,43 @@ def _logged_by_wandb(data, name):
     mark = bytes([len(name)]) + name.encode() + b"\x82\x01"
     size, *value = data[data.index(mark) + len(mark) :]
     return float(bytes(value[:size]))
+
+
+ODD = (
+    "\0",
+    "\x1b[31m",
+    "\ud800",
+    "\u202e",
+    "\r\n",
+    "|",
+    "<script>",
+    "=cmd()",
+    "..",
+    "é" * 5_000,
+    "",
+)
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
+def test_odd_texts_and_numbers_fail_no_tracker(tmp_path, monkeypatch, name):
+    """Control characters, lone surrogates, markup, formulas, long texts and numbers that are not
+    finite: each step is taken without a warning.
+    """
+    pytest.importorskip(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    settings = settings_from(judge="lexical", **{name: "boards"})
+    totals = run_totals(settings, RunMetrics(), compile_plan(settings), (), 1.0)
+    odd_numbers = {"a": math.nan, "b": math.inf, "c": -1e30}
+    events: list[Event] = []
+    log = RunLog(load_trackers(settings.tracking), events.append)
+    samples = [{"reply": text, "score": number} for text in ODD for number in (None, math.nan)]
+    for step in range(2):
+        log.log(tracked_run("".join(ODD), totals, settings, step, odd_numbers, samples))
+    log.close(60)
+    assert events == []
 
 
 def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
