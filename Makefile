@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide site lock clean
+.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-all lint types bench guide report-picture site lock clean
 
 PYTHON ?= python3
 # The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
@@ -67,6 +67,11 @@ guide: $(READY)
 	$(BIN)/python tests/guide/demo_picture.py
 	cp genrm_cli/guide/integration-nemo-gym.md genrm_cli/adapters/nemo_gym/README.md
 	cp genrm_cli/guide/integration-verl.md genrm_cli/adapters/verl_recipe/README.md
+
+# The page of `genrm report` in the README; needs Chromium (apt-get install chromium).
+report-picture: $(READY)
+	$(BIN)/python -m pip install --quiet $(PINNED) playwright
+	$(BIN)/python tests/guide/report_picture.py
 
 # The guide as static pages in .site/out. The generator takes only pages beside its configuration.
 site: $(READY)

@@ -106,7 +106,7 @@ def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
         yield Ground("no", "No rollout has a reward.", "unscored")
     elif missing:
         share = share_of(missing, figures.rollouts)
-        text = f"{_share_text(share)} rollouts have no reward."
+        text = f"{_share_text(share, 'rollouts')} have no reward."
         yield Ground(_weight_of(missing / figures.rollouts, _MANY), text, "unscored")
     else:
         yield Ground("fine", "Every rollout has a reward.")
@@ -114,7 +114,7 @@ def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
     if flat.value is None:
         yield from _unknown("Spread within groups: not measurable, no group has two rewards.")
     elif flat.count:
-        text = f"All rewards are equal in {_share_text(flat)} groups: nothing to learn there."
+        text = f"All rewards are equal in {_share_text(flat, 'groups')}: nothing to learn there."
         yield Ground(_weight_of(flat.value, 0.5), text, "no-spread")
     yield from _of_reliability(figures)
     for share, text, tag in (
@@ -152,7 +152,7 @@ def _of_reliability(figures: RunFigures) -> Iterator[Ground]:
     yield Ground(weight, text, "noisy")
     noisy = figures.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
-        text = f"{_share_text(noisy)} groups are mostly noise (reliability below {NOISY_BELOW})."
+        text = f"{_share_text(noisy, 'groups')} are mostly noise: reliability below {NOISY_BELOW}."
         yield Ground("care", text, "noisy")
 
 
@@ -162,12 +162,12 @@ def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
         yield Ground("care", text, "not-asked")
     failed = figures.failed
     if failed.value:
-        text = f"{_share_text(failed)} comparisons have no verdict."
+        text = f"{_share_text(failed, 'comparisons')} have no verdict."
         yield Ground(_weight_of(failed.value, _MANY), text, "failed")
     first = figures.first_place
     if first.value is not None:
         weight = _weight_around(0.5, _LEANS, first)
-        text = f"The response shown first wins {_share_text(first)} verdicts; 50% is fair."
+        text = f"The response shown first wins {_share_text(first, 'verdicts')}; 50% is fair."
         yield Ground(weight, text)
     flips = figures.flips
     if flips.value is None:
@@ -175,7 +175,7 @@ def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
             "Flips when the order is swapped: not measurable, no pair was judged in both orders."
         )
     elif flips.count:
-        text = f"{_share_text(flips)} pairs flip when the order is swapped."
+        text = f"{_share_text(flips, 'pairs')} flip when the order is swapped."
         yield Ground(_weight_around(0.0, _FLIPS, flips), text, "flips")
 
 
@@ -193,9 +193,9 @@ def _of_length(effect: Mean) -> Iterator[Ground]:
     yield Ground(weight, text, "long-wins")
 
 
-def _share_text(share: Share) -> str:
+def _share_text(share: Share, things: str) -> str:
     """Return a count of all; from twenty on with its percentage and interval."""
-    text = f"{share.count:,} of {share.of:,}"
+    text = f"{share.count:,} of {share.of:,} {things}"
     if share.of < _PERCENT_FROM or share.value is None:
         return text
     return f"{text} ({share.value:.1%}, {share.low:.1%} to {share.high:.1%})"

@@ -4,21 +4,30 @@ import json
 import re
 
 import pytest
+import report_picture
 from demo_picture import PATH, render_picture, texts_of
 from genrm_process import SAMPLE_DATA, read_lines
 from pages import PAGES, README, ROOT
 
 
-def test_the_picture_of_the_readme_shows_what_the_demo_prints(genrm, call):
-    """`make guide` made it from the output of today, which is the same twice in a row."""
+def test_the_pictures_of_the_readme_show_what_the_demo_makes(genrm, call):
+    """`make guide` and `make report-picture` made them from the outputs of today, which are the
+    same twice in a row.
+    """
     assert "$(BIN)/genrm demo" in (ROOT / "Makefile").read_text(encoding="utf-8")
     assert f"({PATH.relative_to(ROOT)})" in README
+    picture_of_report = report_picture.PATH.read_bytes()
+    assert len(picture_of_report) < report_picture.MOST_BYTES
+    assert f"({report_picture.PATH.relative_to(ROOT)})" in README
     for _ in range(2):
         finished = call("demo").ended(0)
         assert finished.err == ""
         picture = render_picture(finished.out.decode())
         assert texts_of(picture) == texts_of(PATH.read_text(encoding="utf-8"))
-        assert (genrm.folder / "genrm-demo" / "report.html").stat().st_size > 10_000
+        report = (genrm.folder / "genrm-demo" / "report.html").read_text(encoding="utf-8")
+        assert report_picture.digest_of(report) == report_picture.digest_in(picture_of_report), (
+            "the report changed: make report-picture"
+        )
 
 
 @pytest.mark.parametrize("name", ["report.html", "rollouts.scored.jsonl", "rollouts.metrics.json"])
