@@ -9,12 +9,11 @@ import os
 import signal
 import sys
 import traceback
-from importlib import import_module
+from itertools import groupby
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_command
 
 from genrm_cli import __version__
 from genrm_cli.cli.commands import read_commands
@@ -35,28 +34,19 @@ class _Commands(TyperGroup):
         del ctx
         entry = read_commands().get(cmd_name)
         if entry is not None and self.commands[cmd_name] is None:
-            module, _, name = entry.function.partition(":")
-            found = getattr(import_module(f"genrm_cli.cli.{module}"), name)
-            # With the module of the command, not before: it imports all settings.
-            options = import_module("genrm_cli.cli.options")
-            alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            epilog = getattr(found, "epilog", None)
-            alone.command(cmd_name, cls=options.Command, short_help=entry.line, epilog=epilog)(
-                found
-            )
-            self.commands[cmd_name] = get_command(alone)
+            # Not before: it imports all settings.
+            from genrm_cli.cli.options import build_command
+
+            self.commands[cmd_name] = build_command(cmd_name, entry)
         return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: object, formatter: Any) -> None:
-        """Write the names and lines of all commands, by what they are for."""
+        """Write the names and lines of all commands, by section."""
         del ctx
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for name, entry in read_commands().items():
-            sections.setdefault(entry.section, []).append((name, entry.line))
         widest = max(map(len, read_commands()))
-        for section, lines in sections.items():
+        for section, entries in groupby(read_commands().items(), lambda item: item[1].section):
             with formatter.section(section):
-                formatter.write_dl([(name.ljust(widest), line) for name, line in lines])
+                formatter.write_dl([(name.ljust(widest), entry.line) for name, entry in entries])
 
 
 app = typer.Typer(
@@ -92,20 +82,6 @@ def _root(
     """Define the options of `genrm` itself. Its help text is on the app."""
 
 
-def _say_usage_error(error: Exception) -> int | None:
-    """Print an error about the command line and return its exit code; None for any other exception.
-
-    It quotes the command line, so control characters are escaped. Its class is private to Typer.
-    """
-    if not isinstance(message := getattr(error, "message", None), str) or not hasattr(
-        error, "show"
-    ):
-        return None
-    error.message = escaped(message)  # type: ignore[attr-defined]
-    error.show()
-    return int(getattr(error, "exit_code", UsageError.exit_code))
-
-
 def main() -> None:
     """Run the command line and end the process.
 
@@ -129,10 +105,13 @@ def main() -> None:
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
     except KeyboardInterrupt:
         code = INTERRUPTED
-    # Usage errors of Typer's private classes, and bugs: the last line says so.
-    except Exception as error:  # noqa: BLE001
-        code = _say_usage_error(error)
-        if code is None:
+    except Exception as error:  # noqa: BLE001  (any bug)
+        # The classes of Typer's errors about the command line are private.
+        if hasattr(error, "show") and isinstance(getattr(error, "message", None), str):
+            error.message = escaped(error.message)  # type: ignore[attr-defined]
+            error.show()
+            code = getattr(error, "exit_code", UsageError.exit_code)
+        else:
             show(escaped(traceback.format_exc().rstrip()))
             say("genrm: failed: a bug ended the command; please report the lines above; exit 1")
             code = GenrmError.exit_code

@@ -32,11 +32,29 @@ from genrm_cli.storage.printable import CONTROL, escaped_in_json
 # Often enough to see that a run is alive, seldom enough for the log of a job of days.
 LINE_EVERY_S = 30.0
 _LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
+# The counts in the log of a run, in this order.
+_LOGGED = (
+    "groups",
+    "groups_done",
+    "comparisons_planned",
+    "verdicts",
+    "journal_hits",
+    "failures",
+    "calls",
+    "retries",
+    "tokens",
+)
 _MANY = 20  # below, a percentage looks more precise than the counts behind it
 
 
 class _Console(Console):
-    """Rich's console, except that a broken pipe raises an error instead of exiting with 1."""
+    """Rich's console, except that a broken pipe raises an error instead of exiting with 1.
+
+    Attributes:
+        is_quiet: whether `say` and `say_warning` print nothing, as the running command asks.
+    """
+
+    is_quiet = False
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -79,6 +97,11 @@ def render_flag(ref: SettingRef) -> str:
     return flag if ref.value is None or ref.value is True else f"{flag} {ref.value}"
 
 
+def flag_of(name: str) -> str:
+    """Return the flag of a setting."""
+    return render_flag(SettingRef(name))
+
+
 def help_text(text: str) -> str:
     """Return the help of a setting, with the settings that it names as flags."""
     return naming(text).render(render_flag)
@@ -110,15 +133,16 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
-def say(*texts: str | Message) -> None:
+def say(*texts: str | Message, even_if_quiet: bool = False) -> None:
     """Print lines to stderr, unwrapped, as plain text."""
-    if lines := [text_of(text) for text in texts]:
-        show("\n".join(map(escaped_line, lines)))
+    if texts and (even_if_quiet or not stderr_console.is_quiet):
+        show("\n".join(escaped_line(text_of(text)) for text in texts))
 
 
 def say_warning(text: str | Message) -> None:
     """Print a warning to stderr."""
-    show(escaped_line(text_of(text)), "genrm: warning: ", "yellow")
+    if not stderr_console.is_quiet:
+        show(escaped_line(text_of(text)), "genrm: warning: ", "yellow")
 
 
 def say_error(text: str | Message | GenrmError) -> None:
@@ -127,14 +151,14 @@ def say_error(text: str | Message | GenrmError) -> None:
 
 
 @contextmanager
-def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -> Iterator[None]:
+def showing_progress(progress: RunProgress, on_event: OnEvent) -> Iterator[None]:
     """Show the progress of a run: a live line on a terminal, otherwise a plain line every 30 s.
 
     In both cases, `on_event` receives a `progress` event every 30 s.
     """
     started_s = time.monotonic()
     done = threading.Event()
-    live = stderr_console.is_terminal and not quiet
+    live = stderr_console.is_terminal and not stderr_console.is_quiet
 
     def text_now() -> Text:
         elapsed_s = time.monotonic() - started_s
@@ -142,9 +166,11 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
 
     def report_regularly() -> None:
         while not done.wait(LINE_EVERY_S):
-            if not live and not quiet:
+            if not live:
                 say(text_now().plain)
-            on_event(ProgressEvent.of(progress, time.monotonic() - started_s))
+            in_flight = progress.pace.in_flight if progress.pace else 0
+            elapsed_s = round(time.monotonic() - started_s, 1)
+            on_event(ProgressEvent(progress.now(), elapsed_s, in_flight))
 
     reporter = threading.Thread(target=report_regularly, daemon=True)
     reporter.start()
@@ -159,37 +185,16 @@ def showing_progress(progress: RunProgress, on_event: OnEvent, *, quiet: bool) -
 
 @dataclass(frozen=True, slots=True)
 class ProgressEvent(Event):
-    """The progress of a run."""
+    """The progress of a run so far."""
 
+    now: RunMetrics
     elapsed_s: float
-    groups: int
-    groups_done: int
-    planned: int
-    verdicts: int
-    journal_hits: int
-    failures: int
-    calls: int
-    retries: int
-    tokens: int
     in_flight: int
 
-    @classmethod
-    def of(cls, progress: RunProgress, elapsed_s: float) -> "ProgressEvent":
-        """Return the progress so far."""
-        now = progress.now()
-        return cls(
-            elapsed_s=round(elapsed_s, 1),
-            groups=now.groups,
-            groups_done=now.groups_done,
-            planned=now.comparisons_planned,
-            verdicts=now.verdicts,
-            journal_hits=now.journal_hits,
-            failures=now.failures,
-            calls=now.calls,
-            retries=now.retries,
-            tokens=now.tokens,
-            in_flight=progress.pace.in_flight if progress.pace else 0,
-        )
+    def as_dict(self) -> Record:
+        """Return the fields of a log line."""
+        counts = {name: getattr(self.now, name) for name in _LOGGED}
+        return {"elapsed_s": self.elapsed_s, **counts, "in_flight": self.in_flight}
 
 
 def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
@@ -276,3 +281,17 @@ def number_text(value: float | None, form: str = ".3f") -> str:
 def percent_text(share: float | None) -> str:
     """Return a share in percent, `-` for None."""
     return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def range_text(
+    low: float | None,
+    high: float | None,
+    form: str = ".1f",
+    *,
+    unit: float = 100,
+    unknown: str = "-",
+) -> str:
+    """Return an interval, as in `12.3 to 45.6`: of a share in percent, or of another unit."""
+    if low is None or high is None:
+        return unknown
+    return f"{unit * low:{form}} to {unit * high:{form}}"

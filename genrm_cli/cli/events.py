@@ -5,25 +5,19 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TextIO
 
 from genrm_cli.cli.console import say, say_error, say_warning, showing_progress, text_of
-from genrm_cli.errors import Message, StorageError, counted
+from genrm_cli.errors import StorageError, counted
 from genrm_cli.jobs.offline.replies import RepliesEvent
 from genrm_cli.jobs.offline.request_files import RequestsEvent
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
-
-_PRINTERS: dict[Severity, Callable[[str | Message], None]] = {
-    Severity.INFO: say,
-    Severity.WARNING: say_warning,
-    Severity.ERROR: say_error,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +30,8 @@ class EndEvent(Event):
 class Events:
     """Print and log the events of a run; safe to call from several threads."""
 
-    def __init__(
-        self, log_path: str | None, *, quiet: bool, log_only: tuple[type[Event], ...] = ()
-    ) -> None:
-        """Open the log, if any. With `quiet`, print failures only; events in `log_only` are only
-        logged.
-        """
-        self._quiet = quiet
+    def __init__(self, log_path: str | None, *log_only: type[Event]) -> None:
+        """Open the log, if any; events in `log_only` are not printed."""
         self._log_only = set(log_only)
         self._lock = threading.Lock()
         self._log: TextIO | None = None
@@ -70,8 +59,7 @@ class Events:
 
     def __call__(self, event: Event) -> None:
         """Print and log an event."""
-        is_wanted = event.is_failure or not self._quiet
-        if is_wanted and type(event) not in self._log_only:
+        if type(event) not in self._log_only:
             if event.is_printed_once:
                 self._log_only.add(type(event))
             _print(event)
@@ -94,50 +82,51 @@ class Events:
 
 def _print(event: Event) -> None:
     if isinstance(event, RequestsEvent):
-        _say_requests(event)
+        say(*_requests_lines(event))
     elif isinstance(event, RepliesEvent):
-        _say_replies(event)
-    elif (text := event.text()) is not None:
-        _PRINTERS[event.level](text)
+        say(f"replies       {event.replies:,} read, {event.used:,} to requests of this run")
+        for count, places, reason in event.refused:
+            more = ", ..." if count > places.count(",") + 1 else ""
+            replies = counted(count, "reply", "replies")
+            say_warning(f"{replies} refused ({places}{more}): {reason}.")
+    elif (text := event.text()) is None:
+        return
+    elif event.level is Severity.ERROR:
+        say_error(text)
+    elif event.level is Severity.WARNING:
+        say_warning(text)
+    else:
+        say(text, even_if_quiet=event.is_failure)
 
 
 @contextlib.contextmanager
-def watched(settings: Settings) -> Iterator[tuple[RunProgress, Events]]:
+def watched(settings: Settings, *log_only: type[Event]) -> Iterator[tuple[RunProgress, Events]]:
     """Print and log the events and the progress of a run."""
     progress = RunProgress()
-    quiet = settings.output.quiet
     # The result of `eval` names the judge.
-    log_only = (JudgeEvent,) if settings.output.json_output else ()
+    if settings.output.json_output:
+        log_only = (JudgeEvent, *log_only)
     with (
-        Events(settings.output.log_json, quiet=quiet, log_only=log_only) as events,
-        showing_progress(progress, events, quiet=quiet),
+        Events(settings.output.log_json, *log_only) as events,
+        showing_progress(progress, events),
     ):
         yield progress, events
 
 
-def _say_requests(event: RequestsEvent) -> None:
+def _requests_lines(event: RequestsEvent) -> Iterator[str]:
     from genrm_cli.jobs.offline.request_files import replies_of
 
     if not event.files:
-        say("no requests are outstanding")
+        yield "no requests are outstanding"
         return
     for file in event.files:
-        say(f"requests      {file.requests:,} to {file.model} in {file.uri}")
+        yield f"requests      {file.requests:,} to {file.model} in {file.uri}"
     for kind, (count, example) in event.failures.items():
-        say(f"again         {count:,} {kind} (for example: {example})")
-    say("next, for each file, with vLLM or through a batch API:")
+        yield f"again         {count:,} {kind} (for example: {example})"
+    yield "next, for each file, with vLLM or through a batch API:"
     for file in event.files:
         replies = replies_of(file.uri)
         vllm = ["vllm", "run-batch", "-i", file.uri, "-o", replies, "--model", file.model]
-        say(
-            f"  {shlex.join(vllm)}",
-            f"  {shlex.join(['genrm', 'batch', file.uri])} --base-url URL",
-            f"then this command again, with --replies-from {shlex.quote(replies)}",
-        )
-
-
-def _say_replies(event: RepliesEvent) -> None:
-    say(f"replies       {event.replies:,} read, {event.used:,} to requests of this run")
-    for count, places, reason in event.refused:
-        more = ", ..." if count > places.count(",") + 1 else ""
-        say_warning(f"{counted(count, 'reply', 'replies')} refused ({places}{more}): {reason}.")
+        yield f"  {shlex.join(vllm)}"
+        yield f"  {shlex.join(['genrm', 'batch', file.uri])} --base-url URL"
+        yield f"then this command again, with --replies-from {shlex.quote(replies)}"

@@ -1,27 +1,35 @@
-"""Command-line options, one for each setting, and their help: common ones with `--help`, all with
-`--help-all`.
+"""Commands with their options, one for each setting, and their help: common options with `--help`,
+all with `--help-all`.
+
+A command is a function. Its parameters are arguments, options declared as settings, dataclasses of
+such options and, for a command with settings of a run, an `Invocation`:
+
+    def journal(path: str = argument("JOURNAL", "A *.journal.sqlite file.")) -> None: ...
 """
 
 import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import Field, dataclass, field, is_dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
+from typer.main import get_command
 
-from genrm_cli.cli.commands import read_commands
+from genrm_cli.cli.commands import CommandEntry
 from genrm_cli.cli.console import (
     help_text,
     print_json,
     print_text,
     say_error,
     say_warning,
+    stderr_console,
     text_of,
 )
 from genrm_cli.cli.served_models import with_served_models
@@ -35,7 +43,7 @@ from genrm_cli.errors import (
     WatchError,
 )
 from genrm_cli.settings import Settings
-from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Setting, settings_of
+from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Setting, setting_of, settings_of
 from genrm_cli.settings.kinds import TEXT, Value
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
@@ -50,19 +58,16 @@ INTERRUPTED_TEXT = (
 Result = TypeVar("Result")
 
 
-def argument(metavar: str, text: str) -> Any:
-    """Return an argument of a command. Its text says the default."""
-    return typer.Argument(metavar=metavar, help=text, show_default=False)
+def argument(metavar: str, text: str, default: Any = ...) -> Any:
+    """Declare an argument of a command, required without a default. Its text says the default."""
+    return typer.Argument(default, metavar=metavar, help=text, show_default=False)
 
 
-Rollouts = Annotated[
-    list[str],
-    argument(
-        "ROLLOUTS",
-        "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - "
-        "for stdin.",
-    ),
-]
+ROLLOUTS = argument(
+    "ROLLOUTS",
+    "JSONL files (.gz, .zst too), folders, s3://bucket/key, s3://bucket/prefix/, patterns; - for "
+    "stdin.",
+)
 # Typer shows it below the options of each command that reads a settings file.
 EPILOG = (
     "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line "
@@ -74,6 +79,20 @@ _ALL = "genrm.help_all"  # key in the context, set by --help-all
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
 # Typer appends the type of a value to the names of its option.
 _TYPE = re.compile(r" <[^>]*>$")
+_CONFIG = Setting(
+    name="config",
+    key="config",
+    help="TOML file with settings. Default: genrm.toml in this folder.",
+    metavar="FILE",
+    is_common=True,
+)
+_OFFLINE = Setting(
+    name="offline",
+    key="offline",
+    help="Use the built-in lexical baseline instead of a judge: no model, no network.",
+    type=bool,
+    is_common=True,
+)
 
 
 class _Uncommon(str):
@@ -91,90 +110,84 @@ class Invocation:
     api_keys: Mapping[str, str] = field(repr=False)
 
 
-def with_settings(command: Callable[..., int | None]) -> Callable[..., None]:
-    """Make a command of a function, with options for the settings that `commands.toml` lists.
-
-    The function takes its own parameters and, if it has settings, an `Invocation` as `invocation`,
-    and may return an exit code. Its errors end the command with their code. A parameter whose type
-    is a dataclass becomes one option for each of its fields, declared as settings.
-    """
-    entry = read_commands()[command.__name__.rstrip("_")]
-    settings = [
+def build_command(name: str, entry: CommandEntry) -> Any:
+    """Return a command of `commands.toml`; its errors end it with their exit code."""
+    module, _, function_name = entry.function.partition(":")
+    function = getattr(import_module(f"genrm_cli.cli.{module}"), function_name)
+    shared = [
         each
         for each in all_settings()
         if (each.panel in entry.panels or each.name in entry.names) and each.name not in entry.omit
     ]
+    parameters = []
     own = []
     groups: dict[str, Any] = {}
-    parameters = inspect.signature(command).parameters
-    for parameter in parameters.values():
-        if parameter.name == "invocation":
-            continue
-        if is_dataclass(parameter.annotation):
-            groups[parameter.name] = parameter.annotation
-        else:
-            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    for parameter in inspect.signature(function).parameters.values():
+        type_ = parameter.annotation
+        if isinstance(parameter.default, Field):
+            own.append(
+                replace(setting_of(parameter.name, type_, parameter.default), is_common=True)
+            )
+        elif not is_dataclass(type_):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        elif type_ is not Invocation:
+            groups[parameter.name] = type_
+    of_groups = [each for type_ in groups.values() for each in settings_of(type_)]
+    parameters += map(_parameter, [*own, *of_groups, *shared])
+    if entry.reads_file:
+        parameters.append(_parameter(_CONFIG))
+    if any(each.name == "judge" for each in shared):
+        parameters.append(_parameter(_OFFLINE))
+    if shared:
+        parameters.append(_HELP_ALL)
 
     def run(**given: Any) -> None:
         given.pop("help_all", None)
         if given.pop("offline", None):
             given["judge"] = given["judge"] or "lexical"
-        flags = {each.name: given.pop(each.name) for each in settings}
-        config = given.pop("config", None)
+        flags = {each.name: given.pop(each.name) for each in shared}
+        config = given.pop("config", None) or os.environ.get(f"{ENVIRONMENT_PREFIX}CONFIG")
         with ending(as_json=bool(flags.get("json_output") or given.get("as_json"))):
-            file = SettingsFile()
-            if entry.reads_file:
-                file = read_settings_file(config, Path.cwd())
-            if "invocation" in parameters:
+            if shared:
+                file = SettingsFile()
+                if entry.reads_file:
+                    file = read_settings_file(config or None, Path.cwd())
                 given["invocation"] = _invoke(flags, file)
-            for name, type_ in groups.items():
-                given[name] = type_(**_values(settings_of(type_), given))
-            code = _call(command, given)
+            given |= _take(own, given)
+            for group, type_ in groups.items():
+                given[group] = type_(**_take(settings_of(type_), given))
+            try:
+                code = function(**given)
+            except MissingModelError as error:
+                raise with_served_models(error, given["invocation"].settings.judge) from error
         raise typer.Exit(code or 0)
 
-    own += [_parameter(each) for type_ in groups.values() for each in settings_of(type_)]
-    own += map(_parameter, settings)
-    if entry.reads_file:
-        own.append(_CONFIG)
-    if any(each.name == "judge" for each in settings):
-        own.append(_OFFLINE)
-    if settings:
-        own.append(_HELP_ALL)
-    run.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in own}
-    run.__doc__ = command.__doc__
-    run.__name__ = command.__name__
-    run.epilog = EPILOG if entry.reads_file else None  # type: ignore[attr-defined]
-    return run
-
-
-def _call(command: Callable[..., int | None], given: Mapping[str, Any]) -> int | None:
-    """Call a command; an error about a missing model names those that the endpoint serves."""
-    try:
-        return command(**given)
-    except MissingModelError as error:
-        raise with_served_models(error, given["invocation"].settings.judge) from error
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__doc__ = function.__doc__
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    epilog = EPILOG if entry.reads_file else None
+    alone.command(name, cls=_Command, short_help=entry.line, epilog=epilog)(run)
+    return get_command(alone)
 
 
 def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:
     """Resolve the settings of a command, and warn of variables that name no setting."""
     settings, origins = resolve_settings(flags, os.environ, file)
-    if not settings.output.quiet:
-        for variable in unknown_variables(os.environ):
-            say_warning(
-                f"{variable} is set, but is not a setting; `genrm config` lists all settings."
-            )
+    stderr_console.is_quiet = settings.output.quiet
+    for variable in unknown_variables(os.environ):
+        say_warning(f"{variable} is set, but is not a setting; `genrm config` lists all settings.")
     return Invocation(settings, origins, find_api_keys(settings))
 
 
-def _values(declared: Sequence[Setting], given: dict[str, Any]) -> dict[str, Value]:
-    """Take the options of a dataclass from those given, and convert them."""
-    texts = {each: given.pop(each.name) for each in declared}
-    return {
-        each.name: each.convert(text, SettingRef(each.name))
-        for each, text in texts.items()
-        if text is not None
-    }
+def _take(declared: list[Setting], given: dict[str, Any]) -> dict[str, Value]:
+    """Take the values of options from those given, converted; their defaults, if not given."""
+    values = {}
+    for each in declared:
+        text = given.pop(each.name)
+        ref = SettingRef(each.name)
+        values[each.name] = each.default if text is None else each.convert(text, ref)
+    return values
 
 
 @contextmanager
@@ -202,6 +215,8 @@ def ending(*, as_json: bool = False) -> Iterator[None]:
         code = StorageError.exit_code
     else:
         return
+    finally:
+        stderr_console.is_quiet = False
     raise typer.Exit(code)
 
 
@@ -221,71 +236,39 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     All but booleans are text: `Setting.convert` handles flags, environment and file alike."""
     default = setting.default
     choices = setting.choices
+    panel = setting.panel
     # The help names the flag that changes the default.
     text = help_text(setting.negative_help or setting.help)
-    has_default = default not in (None, ()) and not isinstance(default, bool)
+    has_default = default not in (None, (), "") and not isinstance(default, bool)
     if has_default and "Default" not in setting.help:
         text += f" Default: {default}."
     flags = [f"{setting.flag}/{setting.negative}" if setting.type is bool else setting.flag]
     if setting.short_flag is not None:
         flags.append(setting.short_flag)
-    added = typer.Option(
+    declaration = typer.Option(
         *flags,
         help=text,
-        rich_help_panel=_panel(setting.panel, is_common=setting.is_common),
-        metavar="NAME" if choices else (setting.kind or TEXT).metavar,
+        rich_help_panel=panel if setting.is_common else _Uncommon(panel or "Options"),
+        metavar="NAME" if choices else setting.metavar or (setting.kind or TEXT).metavar,
         show_default=False,
         autocompletion=lambda incomplete: [name for name in choices if name.startswith(incomplete)],
     )
     type_: Any = bool if setting.type is bool else str
     if setting.is_many:
         type_ = list[str]
-    return _keyword(setting.name, type_ | None, added)
-
-
-def _keyword(
-    name: str, type_: Any, declaration: Any, *, default: bool | None = None
-) -> inspect.Parameter:
-    """Return the parameter of a command that becomes an option."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=default, annotation=Annotated[type_, declaration])
-
-
-def option(
-    metavar: str,
-    text: str,
-    *names: str,
-    panel: str | None = None,
-    is_common: bool = True,
-    **bounds: Any,
-) -> Any:
-    """Return an option of a command, with `min` and `max` of a number. Its text may say the
-    default.
-    """
-    return typer.Option(
-        *names,
-        metavar=metavar,
-        help=text,
-        rich_help_panel=_panel(panel, is_common=is_common),
-        show_default="default" not in text.lower(),
-        **bounds,
+    return inspect.Parameter(
+        setting.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if setting.is_required else None,
+        annotation=Annotated[type_ if setting.is_required else type_ | None, declaration],
     )
 
 
-def _panel(panel: str | None, *, is_common: bool) -> str | None:
-    return panel if is_common else _Uncommon(panel or "Options")
-
-
-def switch(name: str, text: str, *, panel: str | None = None) -> Any:
-    """Return an option that takes no value."""
-    return typer.Option(name, help=text, rich_help_panel=panel)
-
-
-class Command(TyperCommand):
+class _Command(TyperCommand):
     """A command whose help fits 80 columns and hides uncommon settings."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
-        # `\b` begins a paragraph that is not wrapped: each example stays on one line.
+        # `\b` begins a paragraph that is not wrapped: each example stays on its lines.
         more["help"] = (more.get("help") or "").replace("\n\nExample", "\n\n\b\nExample")
         super().__init__(*arguments, **more)
 
@@ -309,7 +292,7 @@ class Command(TyperCommand):
             panel = getattr(parameter, "rich_help_panel", None)
             if record is None or (is_brief and isinstance(panel, _Uncommon)):
                 continue
-            title = "Options" if is_brief or panel is None else str(panel)
+            title = "Options" if is_brief or not panel else str(panel)
             if parameter.param_type_name == "argument":
                 title = "Arguments"
             # Of a switch, the flag that changes its default; without the type of a value.
@@ -329,30 +312,14 @@ def _show_all(ctx: typer.Context, wanted: bool) -> None:
         raise typer.Exit
 
 
-_CONFIG = _keyword(
-    "config",
-    str | None,
-    typer.Option(
-        envvar=ENVIRONMENT_PREFIX + "CONFIG",
-        show_envvar=False,
-        metavar="FILE",
-        help="TOML file with settings. Default: genrm.toml in this folder.",
-    ),
-)
-_OFFLINE = _keyword(
-    "offline",
-    bool,
-    typer.Option(
-        "--offline",
-        help="Use the built-in lexical baseline instead of a judge: no model, no network.",
-    ),
-    default=False,
-)
-_HELP_ALL = _keyword(
+_HELP_ALL = inspect.Parameter(
     "help_all",
-    bool,
-    typer.Option(
-        "--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True
-    ),
+    inspect.Parameter.KEYWORD_ONLY,
     default=False,
+    annotation=Annotated[
+        bool,
+        typer.Option(
+            "--help-all", help="Show all options and exit.", callback=_show_all, is_eager=True
+        ),
+    ],
 )

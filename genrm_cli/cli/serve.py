@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import (
-    Invocation,
-    run_to_end,
-    with_settings,
-)
+from genrm_cli.cli.options import Invocation, run_to_end
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
 from genrm_cli.errors import UsageError, how_to_install, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event
+from genrm_cli.sessions.session_options import SAMPLES
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import settings_of_routes
 from genrm_cli.settings.sources.keys import find_api_keys, find_token
@@ -36,8 +33,7 @@ class ListeningEvent(Event):
     pid: int
 
 
-@with_settings
-def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) -> int:
+def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) -> None:
     """Serve rewards to running trainers over HTTP.
 
     Example: genrm serve --base-url http://localhost:8000/v1 --model my-genrm
@@ -54,35 +50,30 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
         raise UsageError(f"genrm serve needs {error.name}: {how_to_install('serve')}.") from error
     settings = invocation.settings
     token = find_token()
-    log_only = (JudgeEvent,) if hosted.environment is not None else ()
-    with Events(settings.output.log_json, quiet=settings.output.quiet, log_only=log_only) as events:
+    log_only = () if hosted.environment is None else (JudgeEvent,)
+    with Events(settings.output.log_json, *log_only) as events:
 
         def say_ready(url: str) -> None:
             events(ListeningEvent(url, os.getpid()))
-            if not settings.output.quiet:
-                say(f"genrm: listening on {url}")
+            say(f"genrm: listening on {url}")
 
         if hosted.environment is not None:
             host(settings, hosted, client, token, events, say_ready)
-        else:
-            given = (client.client_base_url, client.client_model, hosted.max_turns)
-            if any(given) or hosted.scenarios != "samples":
-                raise UsageError(
-                    naming(
-                        "$scenarios, $client_base_url, $client_model and $max_turns need "
-                        "$environment."
-                    )
+            return
+        given = (client.client_base_url, client.client_model, hosted.max_turns)
+        if any(given) or hosted.scenarios != SAMPLES:
+            raise UsageError(
+                naming(
+                    "$scenarios, $client_base_url, $client_model and $max_turns need $environment."
                 )
-            with _logging(settings, events) as log_step:
-                routes = settings_of_routes(settings)
-                keys = {name: find_api_keys(each) for name, each in routes.items()}
-                open_watch = _watch_of(settings, invocation.api_keys, events)
-                run_to_end(
-                    serve_until_stopped(
-                        settings, keys, token, events, say_ready, log_step, open_watch
-                    )
-                )
-    return 0
+            )
+        with _logging(settings, events) as log_step:
+            routes = settings_of_routes(settings)
+            keys = {name: find_api_keys(each) for name, each in routes.items()}
+            open_watch = _watch_of(settings, invocation.api_keys, events)
+            run_to_end(
+                serve_until_stopped(settings, keys, token, events, say_ready, log_step, open_watch)
+            )
 
 
 @contextmanager

@@ -9,7 +9,6 @@ tables below, each beginning with the names of the rows.
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.table import Table as RichTable
@@ -22,6 +21,7 @@ _GAP = 2
 _LEAST_TEXT = 12  # a text is not worth reading in less
 _LONG_WORD = 20  # longer words of a text may be broken
 _ANY_WIDTH = 100_000  # of a pipe
+_EXCERPT_CHARS = 50  # with the numbers before it, a row stays within 100 columns
 
 
 class ColumnKind(Enum):
@@ -35,15 +35,12 @@ class ColumnKind(Enum):
     EXCERPT = auto()
 
 
-class TableColumn(NamedTuple):
-    """A column of a table."""
-
-    head: str
-    kind: ColumnKind
+Column = tuple[str, ColumnKind]
+"""The head of a column, and its kind."""
 
 
-def _columns(kind: ColumnKind, *heads: str) -> list[TableColumn]:
-    return [TableColumn(escaped_line(head), kind) for head in heads]
+def _columns(kind: ColumnKind, *heads: str) -> list[Column]:
+    return [(escaped_line(head), kind) for head in heads]
 
 
 # Return columns of a kind, by their heads. Names at the beginning of a table name its rows.
@@ -53,10 +50,15 @@ texts = partial(_columns, ColumnKind.TEXT)
 excerpts = partial(_columns, ColumnKind.EXCERPT)
 
 
+def beginning(text: str, chars: int = _EXCERPT_CHARS) -> str:
+    """Return the beginning of a text in one line, for an excerpt."""
+    return " ".join(text[: 4 * chars].split())[:chars]
+
+
 class Table:
     """Rows of plain cells. Names in cells may look like Rich markup or hold control characters."""
 
-    def __init__(self, columns: Sequence[TableColumn]) -> None:
+    def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
         self._rows: list[tuple[list[str], str]] = []
 
@@ -78,10 +80,8 @@ class Table:
 
     def _panels(self, width: int | None) -> list[list[int]]:
         """Divide the columns into panels that fit a width; each begins with the names of rows."""
-        kinds = [column.kind for column in self._columns]
-        keys: list[int] = []
-        while len(keys) < len(kinds) and kinds[len(keys)] is ColumnKind.NAME:
-            keys.append(len(keys))
+        kinds = [kind for _, kind in self._columns]
+        keys = [i for i in range(len(kinds)) if set(kinds[: i + 1]) == {ColumnKind.NAME}]
         panels = [keys.copy()]
         for i in range(len(keys), len(kinds)):
             needed = sum(self._least(column) + _GAP for column in (*panels[-1], i)) - _GAP
@@ -99,10 +99,10 @@ class Table:
         widest = max(map(cell_len, [head, *cells]))
         if kind in (ColumnKind.NUMBER, ColumnKind.NAME):
             return widest
-        words = [0]
+        words = [_LEAST_TEXT, cell_len(head)]
         if kind is ColumnKind.TEXT:
             words += [min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.split()]
-        return min(widest, max(_LEAST_TEXT, cell_len(head), *words))
+        return min(widest, max(words))
 
     def _laid_out(self, panel: Sequence[int]) -> RichTable:
         table = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
@@ -128,10 +128,7 @@ def print_parts(*parts: str | Table) -> None:
         if isinstance(part, Table):
             lines = part.iter_lines(width)
         else:
-            lines = (
-                Text(line)
-                for each in escaped(part).split("\n")
-                for line in wrapped_lines(each, width)
-            )
+            texts_ = escaped(part).split("\n")
+            lines = (Text(line) for each in texts_ for line in wrapped_lines(each, width))
         for line in lines:
             console.print(line, soft_wrap=True)

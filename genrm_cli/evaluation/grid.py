@@ -216,10 +216,12 @@ def _text_of(value: object) -> str:
 
 @contextmanager
 def naming_cell(cell: GridCell) -> Iterator[None]:
-    """Let an error begin with the name of the cell that it is about."""
+    """Let an error begin with the name of the cell that it is about, if it has one."""
     try:
         yield
     except GenrmError as error:
+        if not cell.name:
+            raise
         raise type(error)(f"{cell.name}: ", error.message) from error
 
 

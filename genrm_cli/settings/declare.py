@@ -2,7 +2,7 @@
 
 import typing
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal
 
 from genrm_cli.catalog import listed
@@ -39,6 +39,8 @@ class Setting:
         changes_rewards: whether the digest covers it.
         key: its name in files, flags and the environment.
         switch_off: the switch that disables it, if not `no-` and its name.
+        metavar: what stands for its value in the help; by default that of the kind.
+        is_required: whether the command cannot do without it.
     """
 
     help: str = ""
@@ -58,6 +60,8 @@ class Setting:
     switch_off: str | None = None
     negative_help: str | None = None
     is_common: bool = False
+    metavar: str | None = None
+    is_required: bool = False
 
     @property
     def variable(self) -> str:
@@ -149,25 +153,26 @@ def duration(
     )
 
 
-def settings_of(type_: Any, subject: str = "", panel: str | None = None) -> list[Setting]:
+def setting_of(name: str, type_: Any, declaration: "Field[Any]") -> Setting:
+    """Return the setting that a field of a dataclass or a parameter declares."""
+    declared: Setting = declaration.metadata[_METADATA]
+    options = (type_, *typing.get_args(type_))
+    literal = next((option for option in options if typing.get_origin(option) is Literal), None)
+    value_type = next((option for option in options if option in KIND_OF_TYPE), str)
+    return replace(
+        declared,
+        name=name,
+        type=value_type,
+        kind=declared.kind or KIND_OF_TYPE[value_type],
+        choices=declared.choices or typing.get_args(literal),
+        key=declared.key or name,
+    )
+
+
+def settings_of(type_: Any) -> list[Setting]:
     """Return the settings that the fields of a dataclass declare."""
-    found = []
-    for field_ in fields(type_):
-        declared: Setting | None = field_.metadata.get(_METADATA)
-        if declared is None:
-            continue
-        options = (field_.type, *typing.get_args(field_.type))
-        literal = next((option for option in options if typing.get_origin(option) is Literal), None)
-        value_type = next((option for option in options if option in KIND_OF_TYPE), str)
-        resolved = replace(
-            declared,
-            name=field_.name,
-            subject=subject,
-            type=value_type,
-            kind=declared.kind or KIND_OF_TYPE[value_type],
-            panel=declared.panel or panel,
-            choices=declared.choices or typing.get_args(literal),
-            key=declared.key or field_.name,
-        )
-        found.append(resolved)
-    return found
+    return [
+        setting_of(each.name, each.type, each)
+        for each in fields(type_)
+        if _METADATA in each.metadata
+    ]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from typing import Any
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.settings import checks
@@ -23,7 +24,7 @@ from genrm_cli.settings.judge_settings import (
     RouteTable,
     WatchTable,
 )
-from genrm_cli.settings.kinds import Table, Value
+from genrm_cli.settings.kinds import Value
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.settings.table import Settings, changed
 
@@ -62,9 +63,8 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     judge = settings.judge
     panel = settings.panel
     if not panel.judges:
-        return (
-            _config(judge.judge_id or judge.judge or judge.model or "", 1.0, settings, judge, {}),
-        )
+        name = judge.judge_id or judge.judge or judge.model or ""
+        return (_config(name, 1.0, settings, judge, {}),)
     shared = replace(judge, judge=None, judge_id=None)
     configs = []
     for each in panel.judges:
@@ -86,18 +86,16 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
 
 
 def _config(
-    name: str, weight: float, settings: Settings, base: JudgeSettings, own: Table
+    name: str, weight: float, settings: Settings, base: JudgeSettings, own: Mapping[str, Any]
 ) -> JudgeConfig:
     """Return a judge with the settings of the run, overridden by its own."""
-    limits = {key: value for key, value in own.items() if key in _LIMITS}
-    judge = {key: value for key, value in own.items() if key not in _LIMITS}
     rewards = settings.rewards
     default_score = rewards.default_score
     return JudgeConfig(
         name,
         weight,
-        replace(base, **judge),  # type: ignore[arg-type]  # each was checked
-        replace(settings.limits, **limits),  # type: ignore[arg-type]
+        replace(base, **{key: own[key] for key in own if key not in _LIMITS}),
+        replace(settings.limits, **{key: own[key] for key in own if key in _LIMITS}),
         REFERENCE_SCORE if default_score is None else default_score,
         rewards.default_ranking,
         "base_url" in own,
@@ -152,9 +150,8 @@ def every_judge_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     """Return all judges of a run: those that compare, the graders of components, and the
     auditor.
     """
-    judges = judges_of(settings) + graders_of(settings)
     auditor = auditor_of(settings)
-    return judges if auditor is None else (*judges, auditor)
+    return judges_of(settings) + graders_of(settings) + (() if auditor is None else (auditor,))
 
 
 def _further_judge(

@@ -93,13 +93,11 @@ def _parse_short(short: str) -> Component:
     if kind not in kind_names():
         raise UsageError(where, f": expected one of {listed(kind_names())}, or KIND:OPTION.")
     found = find_kind(kind)
+    options = {}
     if value and found.short is None:
         raise UsageError(where, f": {kind} takes no option.")
-    options = (
-        {found.short: found.options[found.short](value, where)}
-        if value and found.short is not None
-        else {}
-    )
+    if value and found.short is not None:
+        options[found.short] = found.options[found.short](value, where)
     name = found.name_of(value) if found.name_of is not None and value else kind
     return _checked(Component(name, kind, tuple(options.items())), where)
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any
@@ -63,11 +62,13 @@ _TABLES = {
 def all_settings() -> tuple[Setting, ...]:
     """Return every setting that has a flag, in the order of the help."""
     return tuple(
-        each
-        for subject in fields(Settings)
-        for each in settings_of(
-            subject.type, subject.name, _PANELS.get(subject.name, subject.name.title())
+        replace(
+            each,
+            subject=subject.name,
+            panel=each.panel or _PANELS.get(subject.name, subject.name.title()),
         )
+        for subject in fields(Settings)
+        for each in settings_of(subject.type)
     )
 
 
@@ -93,14 +94,12 @@ def changed(settings: Settings, **flat: Any) -> Settings:
     """Return a copy of the settings with other values, given by flat name."""
     given: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, value in flat.items():
-        if (location := _locations().get(name)) is None:
+        if name not in _locations():
             raise TypeError(f"{name!r} is not a setting")
-        subject, own_name = location
+        subject, own_name = _locations()[name]
         given[subject][own_name] = value
-    return replace(
-        settings,
-        **{subject: replace(getattr(settings, subject), **new) for subject, new in given.items()},
-    )
+    subjects = {name: replace(getattr(settings, name), **new) for name, new in given.items()}
+    return replace(settings, **subjects)
 
 
 def value_of(settings: Settings, name: str) -> Any:
@@ -111,24 +110,17 @@ def value_of(settings: Settings, name: str) -> Any:
 
 def digest_of(settings: Settings) -> str:
     """Return the sha256 (hex) over every setting that can change a reward, and no other."""
-    rewards = settings.rewards
     names = {setting.name for setting in all_settings() if setting.changes_rewards}
-    deciding: dict[str, object] = {name: value_of(settings, name) for name in names}
-    deciding["panel"] = [
-        [judge.weight, _deciding(judge.values, names)] for judge in settings.panel.judges
-    ]
-    deciding["components"] = [
-        [c.name, c.kind, c.options, _deciding(c.judge, names)] for c in rewards.components
-    ]
-    if rewards.diversity is not None:
-        deciding["diversity"] = asdict(rewards.diversity) | {
-            "judge": _deciding(rewards.diversity.judge, names)
-        }
-    if settings.judge.criteria is not None:
-        deciding["criteria"] = asdict(settings.judge.criteria)
-    deciding["total"] = None if rewards.total is None else asdict(rewards.total)
-    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()
 
+    def as_values(table: Any) -> dict[str, Any]:
+        values = asdict(table)
+        # A judge of a table has settings by flat name; some of them only say where it runs.
+        for key in ("judge", "values"):
+            if key in values:
+                values[key] = [each for each in values[key] if each[0] in names]
+        return values
 
-def _deciding(values: Iterable[tuple[str, object]], names: Collection[str]) -> dict[str, object]:
-    return {name: value for name, value in values if name in names}
+    tables = _TABLES.keys() - {"watch", "route"}  # they change no reward of a file
+    deciding = {name: value_of(settings, name) for name in names | tables}
+    text = json.dumps(deciding, sort_keys=True, default=as_values)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -142,6 +142,6 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call, judge_serve
 def test_the_end_names_what_ended_the_run(tmp_path, error):
     """The last line of a log is the error that ended the run, of any kind."""
     log = tmp_path / "events.jsonl"
-    with pytest.raises(type(error)), Events(str(log), quiet=True):
+    with pytest.raises(type(error)), Events(str(log)):
         raise error
     assert logged(log)[-1]["error"] == f"{type(error).__name__}: {error}"

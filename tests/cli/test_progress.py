@@ -64,10 +64,9 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left():
 def test_progress_for_a_log_is_plain_json():
     """A log gets the same numbers by name, also before there is a judge."""
     progress = RunProgress()
-    assert ProgressEvent.of(progress, 1.0).in_flight == 0
-    metrics, progress.pace = busy()
-    progress.begin().merge(metrics)
-    fields = ProgressEvent.of(progress, 61.25).as_dict()
+    assert ProgressEvent(progress.now(), 1.0, 0).as_dict()["calls"] == 0
+    metrics, _ = busy()
+    fields = ProgressEvent(metrics, 61.2, 30).as_dict()
     assert json.loads(json.dumps(fields, allow_nan=False)) == fields
     assert fields["in_flight"] == 30
     assert fields["retries"] == 20

@@ -162,6 +162,7 @@ def test_a_set_is_leased_as_a_whole(call, genrm):
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     lease = {
         "host": "another",
+        "id": "1",
         "pid": 1,
         "started": "1",
         "since": "now",

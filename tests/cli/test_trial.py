@@ -74,7 +74,7 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
     finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run").ended(3)
     out = finished.out.decode()
     assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.01\n", out)
-    assert "failed: bad.jsonl: an HTML page" in out
+    assert "failed: bad.jsonl: HTML or XML" in out
     lexical = call("score", "good.jsonl", *LEXICAL, "--dry-run").out.decode()
     assert "3 comparisons: 0 calls to make\n" in lexical
 

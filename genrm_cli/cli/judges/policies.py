@@ -1,21 +1,22 @@
 """`genrm rank`: which policy is better, from pairwise verdicts on the same prompts."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import number_text, percent_text, print_json, say_warning
-from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import (
-    Invocation,
-    Rollouts,
-    option,
-    run_to_end,
-    switch,
-    with_settings,
+from genrm_cli.cli.console import (
+    number_text,
+    percent_text,
+    print_json,
+    range_text,
+    say_warning,
 )
+from genrm_cli.cli.events import watched
+from genrm_cli.cli.options import ROLLOUTS, Invocation, run_to_end
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, names, numbers, print_parts
 from genrm_cli.errors import counted
+from genrm_cli.settings import Settings
+from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
     from genrm_cli.ranking.board import PolicyRow
@@ -27,56 +28,43 @@ _INTERVALS = {
     "anytime": "Intervals hold however often you look.",
     "one look": "Intervals hold for one look at a planned number of prompts.",
 }
-_Field = Annotated[
-    str | None, option("PATH", "Dotted path of the field that names the policy. Default: the file.")
-]
-_Over = Annotated[
-    str | None,
-    option(
-        "PATH", "Dotted path of a field whose numbers are the policies, for a curve, such as step."
-    ),
-]
 
 
-@with_settings
 def rank(
-    rollouts: Rollouts,
     invocation: Invocation,
-    policy_field: _Field = None,
-    over: _Over = None,
-    baseline: Annotated[
-        str | None, option("NAME", "Compare the other policies with this one only.")
-    ] = None,
-    samples: Annotated[int, option("K", "Responses of each policy per prompt.", min=1, max=64)] = 1,
-    one_order: Annotated[
-        bool, switch("--one-order", "Ask for each pair in one random order: half the calls.")
-    ] = False,
-    one_look: Annotated[
-        bool,
-        switch(
-            "--one-look",
-            "The number of prompts was planned, and this is the only look: narrower intervals, "
-            "which do not hold if you add prompts and look again.",
-        ),
-    ] = False,
-    labels: Annotated[
-        str | None,
-        option(
-            "LABELS.jsonl",
-            "People's labels of some prompts, for win rates that hold whatever the judge.",
-            "--labels",
-        ),
-    ] = None,
-    report: Annotated[
-        str | None, option("OUT.html", "Also write a page with all pairs and a chart.")
-    ] = None,
-) -> int:
+    rollouts: list[str] = ROLLOUTS,
+    policy_field: str | None = setting(
+        "Dotted path of the field that names the policy. Default: the file.", metavar="PATH"
+    ),
+    over: str | None = setting(
+        "Dotted path of a field whose numbers are the policies, for a curve, such as step.",
+        metavar="PATH",
+    ),
+    baseline: str | None = setting(
+        "Compare the other policies with this one only.", metavar="NAME"
+    ),
+    samples: int = setting("Responses of each policy per prompt.", 1, low=1, high=64),
+    one_order: bool = setting("Ask for each pair in one random order: half the calls.", False),
+    one_look: bool = setting(
+        "The number of prompts was planned, and this is the only look: narrower intervals, which "
+        "do not hold if you add prompts and look again.",
+        False,
+    ),
+    labels: str | None = setting(
+        "People's labels of some prompts, for win rates that hold whatever the judge.",
+        metavar="LABELS.jsonl",
+    ),
+    report: str | None = setting(
+        "Also write a page with all pairs and a chart.", metavar="OUT.html"
+    ),
+) -> None:
     """Compare policies on the same prompts: win rates and a leaderboard, with intervals.
 
     Each file is a policy, or --policy-field names it. Verdicts of genrm score on these files are
     used again. Before the first call, genrm says which difference the plan can show.
 
-    Example: genrm rank old.jsonl new.jsonl --base-url http://localhost:8000/v1 --model my-genrm
+    Example: genrm rank old.jsonl new.jsonl --model my-genrm \\
+      --base-url http://localhost:8000/v1
 
     Example: genrm rank steps.jsonl --over step --offline --json
     """
@@ -87,54 +75,59 @@ def rank(
         refuse_partial,
         split_options,
     )
-    from genrm_cli.report.charts import Point
-    from genrm_cli.report.write_report import PolicySection, write_report
     from genrm_cli.scored.json_form import to_json
 
     given = invocation.settings
-    as_json = invocation.settings.output.json_output
-    fields = {
-        "policy_field": policy_field,
-        "over": over,
-        "baseline": baseline,
-        "one_look": one_look,
-    }
-    options, own = split_options(given, **fields, samples=samples, both_orders=not one_order)
+    as_json = given.output.json_output
+    options, own = split_options(
+        given,
+        policy_field=policy_field,
+        over=over,
+        baseline=baseline,
+        one_look=one_look,
+        samples=samples,
+        both_orders=not one_order,
+    )
     if given.output.dry_run:
         plan = plan_ranking(rollouts, options, new_run(own, invocation.api_keys))
         if as_json:
             print_json(to_json(plan))
         else:
             print_parts(plan.text(), *plan_lines(plan.estimate))
-        return 0
+        return
     with watched(given) as (progress, events):
         run = new_run(own, invocation.api_keys, progress, events)
         ranking = run_to_end(rank_policies(rollouts, options, run, labels))
     if report is not None:
-        points = [
-            Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
-            for row in (ranking.policies if ranking.over is not None else ())
-        ]
-        section = PolicySection(ranking, ranking.inputs, points)
-        write_report([], report, given, policies=section)
+        _write_page(ranking, report, given)
     if as_json:
         print_json(to_json(ranking))
     else:
         _print_ranking(ranking)
-    if not given.output.quiet:
-        if ranking.judged_by.is_baseline:
-            say_warning(BASELINE_NOTICE)
-        for warning in ranking.warnings:
-            say_warning(warning)
+    if ranking.judged_by.is_baseline:
+        say_warning(BASELINE_NOTICE)
+    for warning in ranking.warnings:
+        say_warning(warning)
     refuse_partial(ranking, given)
-    return 0
+
+
+def _write_page(ranking: "Ranking", uri: str, settings: Settings) -> None:
+    from genrm_cli.report.charts import Point
+    from genrm_cli.report.write_report import PolicySection, write_report
+
+    points = [
+        Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
+        for row in (ranking.policies if ranking.over is not None else ())
+    ]
+    section = PolicySection(ranking, ranking.inputs, points)
+    write_report([], uri, settings, policies=section)
 
 
 def _print_ranking(ranking: "Ranking") -> None:
     heads = numbers("rank", "wins", "95 %", "Elo", "±", "adj.", "prompts", "verdicts", "chars")
     table = Table([*names("policy"), *heads])
     for row in ranking.policies:
-        table.add(*_cells(row))
+        table.add(row.name, *_cells(row))
     print_parts(table)
     accounted = f"with {counted(ranking.comparisons_accounted, 'comparison')} accounted for"
     if len(ranking.policies) > 2:
@@ -142,8 +135,7 @@ def _print_ranking(ranking: "Ranking") -> None:
         print_parts("", _matrix(ranking), "", legend)
     legend = (
         f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: "
-        "ranks that remain "
-        f"{accounted}. {_INTERVALS[ranking.interval]} Elo: strength against "
+        f"ranks that remain {accounted}. {_INTERVALS[ranking.interval]} Elo: strength against "
         f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if all responses "
         "were equally long."
     )
@@ -153,17 +145,17 @@ def _print_ranking(ranking: "Ranking") -> None:
 def _labelled_text(found: "LabelledWinRate") -> str:
     """Return a win rate from people's labels as a sentence."""
     pair = f"by people, {found.a} beats {found.b}"
-    if found.people is None:
+    people = found.people
+    if people is None:
         return f"{pair}: unknown from {counted(found.prompts, 'prompt')}; label four or more"
     source = "the labels alone"
     if not found.is_random:
         source += ", as nothing says that their prompts were drawn at random"
-    elif found.people.narrower is not None:
-        source = f"{found.people.narrower:.2f} times the width of the labels alone"
+    elif people.narrower is not None:
+        source = f"{people.narrower:.2f} times the width of the labels alone"
+    interval = f"{range_text(people.low, people.high)}; {counted(found.prompts, 'labelled prompt')}"
     return (
-        f"{pair} in {percent_text(found.people.mean)} ({100 * found.people.low:.1f} to "
-        f"{100 * found.people.high:.1f}; "
-        f"{counted(found.prompts, 'labelled prompt')}, {source}); the judge says "
+        f"{pair} in {percent_text(people.mean)} ({interval}, {source}); the judge says "
         f"{percent_text(found.verdicts)}"
     )
 
@@ -172,27 +164,17 @@ def _cells(row: "PolicyRow") -> tuple[str, ...]:
     from genrm_cli.ranking.board import percent_won
 
     half = None if row.elo_hi is None or row.elo is None else row.elo_hi - row.elo
-    elo = (row.bound or "").strip("=") + number_text(row.elo, "+.0f")
-    ends = (row.lo, row.hi)
-    interval = "-".join(percent_won(each) for each in ends if each is not None) or "-"
-    ranks = (
-        "-"
-        if row.rank_lo is None
-        else "-".join(map(str, sorted({row.rank_lo, row.rank_hi or row.rank_lo})))
-    )
-    others = (
+    interval = [percent_won(each) for each in (row.lo, row.hi) if each is not None]
+    ranks = dict.fromkeys(str(rank) for rank in (row.rank_lo, row.rank_hi) if rank is not None)
+    return (
+        "-".join(ranks) or "-",
+        "-" if row.win_rate is None else f"{percent_won(row.win_rate)} %",
+        "-".join(interval) or "-",
+        (row.bound or "").strip("=") + number_text(row.elo, "+.0f"),
         number_text(half, ".0f"),
         number_text(row.elo_length, "+.0f"),
         f"{row.prompts:,}",
         f"{row.verdicts:,}",
-    )
-    return (
-        row.name,
-        ranks,
-        "-" if row.win_rate is None else f"{percent_won(row.win_rate)} %",
-        interval,
-        elo,
-        *others,
         number_text(row.chars, ",.0f"),
     )
 
@@ -203,11 +185,13 @@ def _matrix(ranking: "Ranking") -> Table:
     policies = [row.name for row in ranking.policies]
     table = Table([*names(""), *numbers(*policies)])
     for name in policies:
-        cells = [""] * len(policies)
-        for column, other in enumerate(policies):
+        cells = []
+        for other in policies:
+            cell = ""
             if (found := ranking.win_rate(name, other)) is not None:
                 row, rate, (low, high) = found
                 half = "" if low is None or high is None else f" ±{50 * (high - low):.0f}"
-                cells[column] = f"{percent_won(rate, 0)}{half}{'*' if row.better else ''}"
+                cell = f"{percent_won(rate, 0)}{half}{'*' if row.better else ''}"
+            cells.append(cell)
         table.add(name, *cells)
     return table

@@ -5,14 +5,15 @@ what judges said.
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from genrm_cli.cli.console import print_text, say_warning
-from genrm_cli.cli.options import argument, option, switch, with_settings
+from genrm_cli.cli.options import argument
 from genrm_cli.cli.scoring.show import messages_text
 from genrm_cli.cli.tables import Table, names, print_parts, texts
-from genrm_cli.errors import InputError, SettingRef, UsageError, counted
-from genrm_cli.settings.kinds import parse_text_argument
+from genrm_cli.errors import InputError, counted
+from genrm_cli.settings.declare import setting
+from genrm_cli.settings.kinds import TEXT_OR_FILE
 
 if TYPE_CHECKING:
     from genrm_cli.judging.profiles.profile import AnyProfile
@@ -26,15 +27,10 @@ _RESPONSES = (
 )
 
 
-@with_settings
 def profiles(
-    name: Annotated[
-        str | None, argument("NAME", "Show this profile: a name, or your own TOML file.")
-    ] = None,
-    reply: Annotated[
-        str | None, option("TEXT", "Parse this reply of a judge: text, or @FILE.")
-    ] = None,
-    as_json: Annotated[bool, switch("--json", "Print JSON.")] = False,
+    name: str | None = argument("NAME", "Show this profile: a name, or your own TOML file.", None),
+    reply: str | None = setting("Parse this reply of a judge: text, or @FILE.", kind=TEXT_OR_FILE),
+    as_json: bool = setting("Print JSON.", False, key="json"),
 ) -> None:
     """List the judge families, their kind of verdict and their sampling; with a name, print a
     sample prompt exactly as the judge receives it, or parse a reply.
@@ -88,11 +84,7 @@ def _parsed_text(profile: "AnyProfile", prompt: "Prompt", reply: str) -> str:
     from genrm_cli.judging.requests import Reply
     from genrm_cli.verdicts import Failure, Grades, Verdict
 
-    try:
-        text = parse_text_argument(reply)
-    except ValueError as error:
-        raise UsageError(SettingRef("reply"), f": {error}") from error
-    read = profile.parse_reply(Reply(text), neutralise_prompt(profile, prompt, {}))
+    read = profile.parse_reply(Reply(reply), neutralise_prompt(profile, prompt, {}))
     if isinstance(read, Failure):
         return f"no verdict: {read.kind}: {read.detail}"
     if isinstance(read, Verdict):
@@ -110,8 +102,7 @@ def _to_json(value: object) -> str:
     return json.dumps(value, default=dict)
 
 
-@with_settings
-def journal(path: Annotated[str, argument("JOURNAL", "A *.journal.sqlite file.")]) -> None:
+def journal(path: str = argument("JOURNAL", "A *.journal.sqlite file.")) -> None:
     """Print all answers, replies and failures in a journal as JSON lines.
 
     Example: genrm journal rollouts.journal.sqlite

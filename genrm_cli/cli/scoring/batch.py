@@ -1,19 +1,18 @@
 """`genrm batch`: answer files of requests through a batch API."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
 from genrm_cli.cli.console import print_json, say
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, argument, run_to_end, with_settings
+from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.settings.declare import MAX_DURATION_S, setting
 from genrm_cli.settings.kinds import DURATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchOptions:
-    """What to do with the batches of files of requests."""
-
+def batch(
+    invocation: Invocation,
+    requests: list[str] = argument(
+        "REQUESTS",
+        "Files that genrm score --requests-to wrote: paths, s3://bucket/key, or patterns.",
+    ),
     wait: float | None = setting(
         "Wait this long for the batches. 0: submit them and exit; the same command collects them "
         "later. Default: until they end.",
@@ -21,28 +20,13 @@ class BatchOptions:
         low=0,
         high=MAX_DURATION_S,
         panel="Request files",
-        is_common=True,
-    )
+    ),
     cancel: bool = setting(
         "Cancel the batches in progress, and write the replies received so far.",
         False,
         panel="Request files",
-        is_common=True,
-    )
-
-
-@with_settings
-def batch(
-    requests: Annotated[
-        list[str],
-        argument(
-            "REQUESTS",
-            "Files that genrm score --requests-to wrote: paths, s3://bucket/key, or patterns.",
-        ),
-    ],
-    invocation: Invocation,
-    options: BatchOptions,
-) -> int:
+    ),
+) -> None:
     """Answer files of requests through the batch API of OpenAI or of a provider that follows it.
 
     Submits each file as a batch, waits until it ends, and writes replies.jsonl for requests.jsonl.
@@ -51,7 +35,8 @@ def batch(
 
     Example: genrm batch requests.jsonl --base-url https://api.openai.com/v1
 
-    Example: genrm batch 'requests*.jsonl' --base-url https://api.openai.com/v1 --wait 0
+    Example: genrm batch 'requests*.jsonl' --base-url https://api.openai.com/v1 \\
+      --wait 0
     """
     from genrm_cli.batches.answer_files import answer_files
     from genrm_cli.jobs.context import new_run
@@ -59,10 +44,8 @@ def batch(
     settings = invocation.settings
     with watched(settings) as (progress, events):
         run = new_run(settings, invocation.api_keys, progress, events)
-        replies = run_to_end(answer_files(requests, run, options.wait, cancel=options.cancel))
+        replies = run_to_end(answer_files(requests, run, wait, cancel=cancel))
     if settings.output.json_output:
         print_json({"replies": replies})
-    elif not settings.output.quiet:
-        for uri in replies:
-            say(f"replies       {uri}")
-    return 0
+    else:
+        say(*(f"replies       {uri}" for uri in replies))

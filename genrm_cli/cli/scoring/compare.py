@@ -1,50 +1,38 @@
 """`genrm compare`: a few responses on the command line, or one compare request."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import number_text, print_json, say_warning
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import (
-    Invocation,
-    argument,
-    option,
-    run_to_end,
-    with_settings,
-)
+from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
-from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
+from genrm_cli.cli.tables import Table, beginning, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, counted
+from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.declare import setting
 from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import GroupRewards
-    from genrm_cli.rollouts.rollout import Rollout
-    from genrm_cli.settings import Settings
 
 # The responses come from arguments or one JSON object; `genrm score` takes larger groups.
 MAX_RESPONSES = 64
 
 
-@with_settings
 def compare(
-    responses: Annotated[
-        list[str],
-        argument(
-            "RESPONSES",
-            "2 to 64 responses: texts, @FILE, or - for stdin. "
-            "A single - reads a compare request as JSON. --compat allows any number.",
-        ),
-    ],
     invocation: Invocation,
-    prompt: Annotated[
-        str | None,
-        option("TEXT", "Prompt of the responses: text, @FILE, or - for stdin.", "--prompt", "-p"),
-    ] = None,
-) -> int:
+    responses: list[str] = argument(
+        "RESPONSES",
+        "2 to 64 responses: texts, @FILE, or - for stdin. A single - reads a compare request as "
+        "JSON. --compat allows any number.",
+    ),
+    prompt: str | None = setting(
+        "Prompt of the responses: text, @FILE, or - for stdin.", short_flag="-p"
+    ),
+) -> None:
     """Compare a few responses to one prompt and print their rewards.
 
     Example: genrm compare --prompt "What is 2 + 2?" "4" "5" --offline
@@ -57,38 +45,34 @@ def compare(
     from genrm_cli.jobs.compare_request import compare_reply
     from genrm_cli.jobs.due.refusals import refuse_unscored
     from genrm_cli.scored.describe_run import run_totals
-    from genrm_cli.settings.table import changed
 
     settings = changed(invocation.settings, use_journal=False)
     check_settings(settings)
-    as_gym = settings.judge.compat is not None
     group = _read_group(responses, prompt, settings)
     count = len(group.rollouts)
-    if not as_gym and not 2 <= count <= MAX_RESPONSES:
+    if settings.judge.compat is None and not 2 <= count <= MAX_RESPONSES:
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
     if count < 2:
         settings = changed(settings, probe=False)  # no call to a judge
     with watched(settings) as (progress, events):
         scorer = GroupScorer(settings, invocation.api_keys, progress, events)
         result = run_to_end(scorer.score_once(group))
-    if not settings.output.quiet:
-        if settings.judge.judge is not None:
-            say_warning(BASELINE_NOTICE)
-        for comparison in result.failures:
-            if comparison.failure is not None:
-                shown = ", ".join(map(str, comparison.shown))
-                of = comparison.component or "comparison"
-                say_warning(f"{of} of {shown} failed: {comparison.failure.detail}")
+    if settings.judge.judge is not None:
+        say_warning(BASELINE_NOTICE)
+    for comparison in result.failures:
+        if comparison.failure is not None:
+            of = comparison.component or "comparison"
+            shown = ", ".join(map(str, comparison.shown))
+            say_warning(f"{of} of {shown} failed: {comparison.failure.detail}")
     if settings.output.json_output:
         print_json(compare_reply(result, result.rewards))
     else:
-        _print_tables(group.rollouts, result)
+        _print_tables(group, result)
     totals = run_totals(settings, scorer.metrics, compile_plan(settings), (), 0.0)
     refuse_unscored(scorer.metrics, totals, settings)
-    return 0
 
 
-def _read_group(responses: list[str], prompt: str | None, settings: "Settings") -> "Group":
+def _read_group(responses: list[str], prompt: str | None, settings: Settings) -> "Group":
     from genrm_cli.groups.compile import compile_plan
     from genrm_cli.groups.group import Group
     from genrm_cli.jobs.compare_request import KEY, parse_request
@@ -125,34 +109,30 @@ def _text_of(argument: str) -> str:
     return argument.encode("utf-8", "replace").decode()  # bytes that are not UTF-8 become ?
 
 
-def _print_tables(rollouts: "Sequence[Rollout]", result: "GroupRewards") -> None:
+def _print_tables(group: "Group", result: "GroupRewards") -> None:
     heads = numbers("reward", "base", "rank", "advantage", *result.columns)
     table = Table([*names("response"), *heads, *excerpts("text")])
-    for index, (rollout, score) in enumerate(zip(rollouts, result.scores, strict=True)):
+    for index, (rollout, score) in enumerate(zip(group.rollouts, result.scores, strict=True)):
         of = score.numbers
         values = [column.values[index] for column in result.columns.values()]
-        shown = (of.reward, of.base_score, of.rank, result.advantage_of(score), *values)
-        excerpt = " ".join((rollout.answer or "")[:400].split())[:60]
-        table.add(str(index), *map(number_text, shown), excerpt)
+        figures = (of.reward, of.base_score, of.rank, result.advantage_of(score), *values)
+        table.add(str(index), *map(number_text, figures), beginning(rollout.answer or "", 60))
     print_parts(table)
-    comparisons = Table(
-        [
-            *names("shown", "judge"),
-            *numbers("score 1", "score 2", "ranking"),
-            *names("grades", "failure"),
-        ]
-    )
+    if not result.comparisons:
+        return
+    heads = numbers("score 1", "score 2", "ranking")
+    table = Table([*names("shown", "judge"), *heads, *names("grades", "failure")])
     for comparison in result.comparisons:
         verdict = comparison.verdict
-        figures: list[float | None] = [None, None, None]
+        figures = (None, None, None)
         if verdict is not None:
-            figures = [verdict.score_1, verdict.score_2, verdict.ranking]
-        grades = ""
-        if isinstance(comparison.outcome.result, Grades):
-            grades = ", ".join(number_text(grade) for grade in comparison.outcome.result.values)
-        failure = "" if comparison.failure is None else comparison.failure.kind
-        shown_text = ", ".join(map(str, comparison.shown))
-        cells = map(number_text, figures)
-        comparisons.add(shown_text, comparison.judge, *cells, grades, failure)
-    if result.comparisons:
-        print_parts("", comparisons)
+            figures = (verdict.score_1, verdict.score_2, verdict.ranking)
+        found = comparison.outcome.result
+        table.add(
+            ", ".join(map(str, comparison.shown)),
+            comparison.judge,
+            *map(number_text, figures),
+            ", ".join(map(number_text, found.values)) if isinstance(found, Grades) else "",
+            "" if comparison.failure is None else comparison.failure.kind,
+        )
+    print_parts("", table)

@@ -2,11 +2,10 @@
 
 import json
 from importlib.resources import files
-from typing import Annotated
 
 from genrm_cli.catalog import INPUT_FORMATS as EXPLANATIONS
 from genrm_cli.cli.console import print_json
-from genrm_cli.cli.options import argument, with_settings
+from genrm_cli.cli.options import argument
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.kinds import did_you_mean
@@ -18,10 +17,9 @@ _NOTES = (
 )
 
 
-@with_settings
 def formats(
-    name: Annotated[str | None, argument("NAME", "Print an example line of this format.")] = None,
-) -> int:
+    name: str | None = argument("NAME", "Print an example line of this format.", None),
+) -> None:
     """List the input formats, each with an example line; with a name, print that line alone.
 
     genrm recognises the format of each line by its keys. --format sets one format for all lines.
@@ -33,18 +31,15 @@ def formats(
 
     examples = json.loads(files(built_in).joinpath("examples.json").read_bytes())
     examples |= {each: format_.example for each, format_ in installed_formats().items()}
-    if name is not None:
-        if name not in examples:
-            raise UsageError(
-                f"unknown format {name!r}; `genrm formats` lists all "
-                f"formats.{did_you_mean(name, examples)}"
-            )
+    if name in examples:
         print_json(examples[name])
-        return 0
-    widest = max(map(len, examples))
-    for each, example in examples.items():
-        about = EXPLANATIONS.get(each, "registered by an installed package")
-        print_parts(f"{each:<{widest}}  {about}", f"  {json.dumps(example)}")
-    for note in _NOTES:
-        print_parts("", note)
-    return 0
+    elif name is not None:
+        hint = did_you_mean(name, examples)
+        raise UsageError(f"unknown format {name!r}; `genrm formats` lists all formats.{hint}")
+    else:
+        widest = max(map(len, examples))
+        for each, example in examples.items():
+            about = EXPLANATIONS.get(each, "registered by an installed package")
+            print_parts(f"{each:<{widest}}  {about}", f"  {json.dumps(example)}")
+        for note in _NOTES:
+            print_parts("", note)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import rate_text, render_flag
-from genrm_cli.errors import SettingRef, counted
+from genrm_cli.cli.console import flag_of, rate_text
+from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import STRONG_LENGTH
 from genrm_cli.verdicts import Reason
 
@@ -55,44 +55,50 @@ def count_warning(field: str, count: int) -> str:
     return f"{counted(count, noun)} {text}"
 
 
-def iter_warnings(metrics: "RunTotals") -> Iterator[str]:
-    """Yield what the user should know before using the rewards, from the metrics of a run."""
-    if metrics.judge.is_baseline:
+def masked_text(pattern: str, count: int) -> str:
+    """Return the warning about texts that were masked."""
+    return f"{counted(count, 'match', 'matches')} of {pattern} masked in texts sent to the judge."
+
+
+def iter_warnings(totals: "RunTotals") -> Iterator[str]:
+    """Yield what the user should know before using the rewards, from the totals of a run."""
+    if totals.judge.is_baseline:
         yield BASELINE_NOTICE
-    if not metrics.rollouts:
+    if not totals.rollouts:
         yield "the input contains no rollouts."
-    elif not metrics.comparisons_planned and not metrics.components:
+    elif not totals.comparisons_planned and not totals.components:
         yield "nothing to compare: no group has two rollouts that can be compared."
-    yield from _judge_warnings(metrics)
-    yield from _unscored_warnings(metrics)
-    yield from _component_warnings(metrics)
+    yield from _judge_warnings(totals)
+    yield from _unscored_warnings(totals)
+    yield from _component_warnings(totals)
     for field in COUNTS:
-        count = getattr(metrics, field)
+        count = getattr(totals, field)
         if count:
             yield count_warning(field, count)
-    for name, count in metrics.redactions.items():
-        yield f"{counted(count, 'match', 'matches')} of {name} masked in texts sent to the judge."
+    for name, count in totals.redactions.items():
+        yield masked_text(name, count)
 
 
-def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
+def _judge_warnings(totals: "RunTotals") -> Iterator[str]:
     """Yield warnings about verdicts that say little, or that follow length."""
-    contradicting = metrics.contradiction_rate or 0.0
+    contradicting = totals.contradiction_rate or 0.0
     if contradicting > _UNUSABLE_FROM:
-        given = metrics.verdicts + metrics.journal_hits
+        given = totals.verdicts + totals.journal_hits
+        verdicts = rate_text(contradicting, given, "verdict")
         yield (
-            f"scores and ranking disagree in {rate_text(contradicting, given, 'verdict')}: this "
+            f"scores and ranking disagree in {verdicts}: this "
             "judge may not understand the ranking. Measure it with `genrm eval`, or try a profile "
             "that asks for labels."
         )
-    alpha = None if metrics.panel is None else metrics.panel.krippendorff_alpha
+    alpha = None if totals.panel is None else totals.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:
         yield (
             f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, "
             "0 = only by chance): "
             "their average may mean little. Compare the judges with `genrm eval`."
         )
-    mean = metrics.length_effect.mean or 0.0
-    interval = metrics.length_effect_interval
+    mean = totals.length_effect.mean or 0.0
+    interval = totals.length_effect_interval
     is_certain = interval is not None and min(interval) * max(interval) > 0
     if abs(mean) > STRONG_LENGTH and is_certain:
         yield (
@@ -101,50 +107,50 @@ def _judge_warnings(metrics: "RunTotals") -> Iterator[str]:
             "is what makes responses better. `genrm eval` measures on labelled pairs whether the "
             "judge confuses the two."
         )
-    unknown = metrics.groups_of_unknown_reliability
-    if metrics.min_reliability is not None and unknown:
+    unknown = totals.groups_of_unknown_reliability
+    if totals.min_reliability is not None and unknown:
         yield (
             f"--min-reliability kept {counted(unknown, 'group')} of unknown reliability: too "
             "few verdicts."
         )
 
 
-def _unscored_warnings(metrics: "RunTotals") -> Iterator[str]:
+def _unscored_warnings(totals: "RunTotals") -> Iterator[str]:
     """Yield warnings about rollouts without a reward, and about content that the judge does not
     see.
     """
-    left_out = metrics.groups_left_out
+    left_out = totals.groups_left_out
     if left_out:
         yield (
-            f"a trial (--limit {metrics.limit}): {counted(left_out, 'group')} not scored. "
+            f"a trial (--limit {totals.limit}): {counted(left_out, 'group')} not scored. "
             "Run it without --limit or --quick for the rest: the journal has these verdicts."
         )
-    for reason, count in metrics.unscored_reasons.items():
+    for reason, count in totals.unscored_reasons.items():
         if reason in (Reason.BLANK, Reason.NOT_IN_TRIAL):
             continue
         text = f"{counted(count, 'rollout')} unscored: {Reason(reason).text}"
-        detail = metrics.unscored_examples.get(reason)
+        detail = totals.unscored_examples.get(reason)
         if detail:
             text += f", for example {detail}"
         if reason == Reason.MEDIA:
             text += "; give --images if the judge sees images, or --ignore-media"
         yield f"{text}."
-    for name, count in metrics.missing_fields.items():
-        flag = render_flag(SettingRef(name))
-        yield f"{counted(count, 'rollout')} judged without the field that {flag} names."
-    if metrics.rollouts_with_media and Reason.MEDIA not in metrics.unscored_reasons:
-        media = counted(metrics.rollouts_with_media, "rollout")
+    for name, count in totals.missing_fields.items():
+        rollouts = counted(count, "rollout")
+        yield f"{rollouts} judged without the field that {flag_of(name)} names."
+    if totals.rollouts_with_media and Reason.MEDIA not in totals.unscored_reasons:
+        media = counted(totals.rollouts_with_media, "rollout")
         yield f"{media} compared with media that the judge does not see."
 
 
-def _component_warnings(metrics: "RunTotals") -> Iterator[str]:
+def _component_warnings(totals: "RunTotals") -> Iterator[str]:
     """Yield warnings about components without values."""
-    for name, component in metrics.components.items():
+    for name, component in totals.components.items():
         if not component.count:
             yield f"the component {name} has no value in any rollout; check its table."
-    if metrics.gated and metrics.gated == metrics.reward.count:
+    if totals.gated and totals.gated == totals.reward.count:
         yield "a gate sets every reward to 0; check the range of its component."
-    for name, count in metrics.component_failures.items():
+    for name, count in totals.component_failures.items():
         yield (
             f"the component {name} failed in {counted(count, 'group')}; see component_failures "
             "in the scored lines."

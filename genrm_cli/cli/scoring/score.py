@@ -10,24 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from genrm_cli.cli.console import print_json, say, say_error, showing_progress, text_of
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import (
-    INTERRUPTED_TEXT,
-    Invocation,
-    Rollouts,
-    run_to_end,
-    with_settings,
-)
+from genrm_cli.cli.options import INTERRUPTED_TEXT, ROLLOUTS, Invocation, run_to_end
 from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
 from genrm_cli.cli.scoring.summary import counts_text, outcome_text, show_summary
-from genrm_cli.cli.scoring.trial import TrialOptions, recommend, trial_settings
+from genrm_cli.cli.scoring.trial import recommend, trial_settings
 from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError, counted, how_to_install
-from genrm_cli.metrics.event import Event
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
 from genrm_cli.settings.declare import setting
-from genrm_cli.settings.kinds import TEXT
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
@@ -54,7 +47,7 @@ class ClusterOptions:
         "Run on a Ray cluster. auto: join this machine's cluster, or start one; local: start one; "
         "HOST:PORT: join another. Requires the extra ray.",
         panel="Cluster",
-        kind=replace(TEXT, metavar="ADDRESS"),
+        metavar="ADDRESS",
     )
     ray_workers: int | None = setting(
         "Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1
@@ -82,9 +75,16 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
     return functools.partial(score_on_cluster, address=address, workers=workers)
 
 
-@with_settings
 def score(
-    rollouts: Rollouts, invocation: Invocation, cluster: ClusterOptions, trial: TrialOptions
+    invocation: Invocation,
+    cluster: ClusterOptions,
+    rollouts: list[str] = ROLLOUTS,
+    quick: bool = setting(
+        "Score up to 30 groups, and recommend the mode, rings or repeats for the whole run, with "
+        "its expected reliability and cost.",
+        False,
+        panel="Limits",
+    ),
 ) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with
     its reward.
@@ -93,49 +93,51 @@ def score(
     <stem>.rejects.jsonl. All files appear together at the end, or none does. Skips inputs that are
     up to date: already scored with the same settings.
 
-    Example: genrm score rollouts.jsonl --base-url http://localhost:8000/v1 --model my-genrm
+    Example: genrm score rollouts.jsonl --model my-genrm \\
+      --base-url http://localhost:8000/v1
 
-    Example: genrm score s3://bucket/rl/env/ --base-url http://judge:8000/v1 --model judge --dry-run
+    Example: genrm score s3://bucket/rl/env/ --model judge --dry-run \\
+      --base-url http://judge:8000/v1
     """
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.input_batch import BatchReport
 
-    if (
-        invocation.settings.input.min_age is None and sys.stderr.isatty()
-    ):  # a user is waiting, and sees what happens
-        invocation = replace(invocation, settings=changed(invocation.settings, min_age=0.0))
-    output = invocation.settings.output
     whole = invocation.settings
+    output = whole.output
+    if quick and not is_one_input(rollouts):
+        raise UsageError("--quick takes one file.")
+    if quick and output.dry_run:
+        raise UsageError("--quick makes calls: omit --dry-run.")
+    settings = trial_settings(whole) if quick else whole
+    if settings.input.min_age is None and sys.stderr.isatty():
+        settings = changed(settings, min_age=0.0)  # a user is waiting, and sees what happens
+    invocation = replace(invocation, settings=settings)
     alone = is_one_input(rollouts) or whole.input.together
-    if trial.quick:
-        if not is_one_input(rollouts):
-            raise UsageError("--quick takes one file.")
-        if output.dry_run:
-            raise UsageError("--quick makes calls: omit --dry-run.")
-        invocation = replace(invocation, settings=trial_settings(whole))
     report = BatchReport(alone=alone, keeps=output.json_output)
     progress = RunProgress()
-    advice: dict[str, str] = {}
+    more: Record = {}
+    lines: list[str] = []
     try:
         if output.dry_run:
-            _show_plan(rollouts, report, invocation)
-            return report.exit_code
-        _score(rollouts, report, progress, invocation, _scoring(cluster))
-        if trial.quick and report.last is not None and report.last.record is not None:
+            more["plan"], lines = _show_plan(rollouts, report, invocation)
+        else:
+            _score(rollouts, report, progress, invocation, _scoring(cluster))
+        if quick and report.last is not None and report.last.record is not None:
             advice = recommend(report.last.record, rollouts[0], whole, invocation.api_keys)
+            more["recommendation"] = advice
+            lines = ["the trial recommends for the whole run:"]
+            lines += [f"  {name:<12} {text}" for name, text in advice.items()]
     except GenrmError as error:
-        explained = with_served_models(error, invocation.settings.judge)
+        explained = with_served_models(error, settings.judge)
         report.end(explained)
         say_error(explained)
     except KeyboardInterrupt:
         report.interrupt()
         say_error(INTERRUPTED_TEXT)
     if output.json_output:
-        print_json(report.as_dict() | ({"recommendation": advice} if advice else {}))
-    if not output.quiet:
-        if advice:
-            say("the trial recommends for the whole run:")
-        say(*(f"  {name:<12} {text}" for name, text in advice.items()))
+        print_json(report.as_dict() | more)
+    say(*lines)
+    if "plan" not in more:
         say(outcome_text(report, progress.total()))
     return report.exit_code
 
@@ -158,22 +160,34 @@ def _score(
     from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 
     settings = invocation.settings
-    quiet = invocation.settings.output.quiet
+    output = settings.output
     trackers = load_trackers(settings.tracking)
     is_streamed = is_one_input(rollouts) and output_places(rollouts[0], settings).metrics is None
-    if is_streamed and settings.output.json_output:
+    if is_streamed and output.json_output:
         raise UsageError(
             "--json and the scored lines both write to stdout; name an output file with -o."
         )
-    log_only: type[Event] = FileEvent if report.alone else PlanEvent
-    with Events(settings.output.log_json, quiet=quiet, log_only=(log_only,)) as events:
+    with Events(output.log_json, FileEvent if report.alone else PlanEvent) as events:
         run = new_run(settings, invocation.api_keys, progress, events)
         if (watcher := _watcher(run)) is not None:
             run = replace(run, watch=watcher.observe)
-        with showing_progress(progress, events, quiet=quiet):
+        with showing_progress(progress, events):
             run_to_end(scoring(rollouts, run, report=report))
-        if not quiet:
-            _show_results(report, run)
+        last = report.last
+        if not report.alone:
+            if report.counts[Status.SCORED]:
+                show_summary(_totals(report, run), settings)
+        elif last is None:
+            pass
+        elif last.status is Status.CURRENT:
+            say(
+                f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it "
+                "again"
+            )
+        elif last.record is not None:
+            show_summary(last.record, settings)
+        elif report.fatal is None and last.status in (Status.ASKED, Status.SKIPPED):
+            say(last.text())
         if trackers and report.counts[Status.SCORED]:
             log = RunLog(trackers, events)
             log.log(tracked_run(run_name(rollouts), _totals(report, run), settings))
@@ -193,30 +207,6 @@ def _watcher(run: "RunContext") -> "Watcher | None":
     return watcher
 
 
-def _show_results(report: "BatchReport", run: "RunContext") -> None:
-    """Show the summary of the inputs scored in this run, or why a single input was not."""
-    from genrm_cli.jobs.due.decisions import Status
-
-    last = report.last
-    alone = report.alone
-    if alone and last is not None and last.status is Status.CURRENT:
-        say(
-            f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it "
-            "again"
-        )
-    elif (
-        alone
-        and report.fatal is None
-        and last is not None
-        and last.status in (Status.ASKED, Status.SKIPPED)
-    ):
-        say(last.text())
-    elif alone and last is not None and last.record is not None:
-        show_summary(last.record, run.settings)
-    elif not alone and report.counts[Status.SCORED]:
-        show_summary(_totals(report, run), run.settings)
-
-
 def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
     from genrm_cli.scored.describe_run import run_totals
 
@@ -224,39 +214,37 @@ def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
     return run_totals(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
 
 
-def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> None:
-    """Print the plan and the cost of each input as it is listed."""
+def _show_plan(
+    rollouts: Sequence[str], report: "BatchReport", invocation: Invocation
+) -> tuple[Record, list[str]]:
+    """Print the plan of each input as it is listed; return the total, and sentences about it."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.estimate import RunEstimate, total_of
+    from genrm_cli.jobs.estimate import total_of
     from genrm_cli.jobs.previews.preview import iter_dry_run
     from genrm_cli.jobs.shards import check_shards
 
     settings = invocation.settings
-    plans: list[RunEstimate] = []
-    with Events(settings.output.log_json, quiet=settings.output.quiet) as events:
+    plans = []
+    with Events(settings.output.log_json) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
         check_shards(settings)
         for result, preview in iter_dry_run(rollouts, run):
             report.enter(result)
+            parts = [text_of(result.text())]
             if preview is not None:
                 plans.append(preview.plan)
-            if settings.output.json_output:
-                continue
-            print_parts(text_of(result.text()))
-            if preview is not None:
-                print_parts(*(preview_lines(preview) if report.alone else short_lines(preview)))
+                parts += preview_lines(preview) if report.alone else short_lines(preview)
+            if not settings.output.json_output:
+                print_parts(*parts)
     report.is_listed = True
     total = total_of(plans)
+    in_total = f"; in total {total.text()}" if len(plans) > 1 else ""
     totals = total.as_dict()
-    watcher = _watcher(run)
-    if watcher is not None:
-        totals["watch_calls"] = watcher.count_calls(total.planned)
-    if settings.output.json_output:
-        print_json(report.as_dict() | {"plan": totals})
-    if not settings.output.quiet:
-        in_total = f"; in total {total.text()}" if len(plans) > 1 else ""
-        say(f"genrm: dry run: {counts_text(report)}{in_total}")
-        if watcher is not None:
-            say(f"watching the judge takes about {counted(totals['watch_calls'], 'further call')}")
+    lines = [f"genrm: dry run: {counts_text(report)}{in_total}"]
+    if (watcher := _watcher(run)) is not None:
+        calls = watcher.count_calls(total.planned)
+        totals["watch_calls"] = calls
+        lines.append(f"watching the judge takes about {counted(calls, 'further call')}")
+    return totals, lines

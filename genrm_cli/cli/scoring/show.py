@@ -4,54 +4,45 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from heapq import nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import number_text, print_json, print_text, say
-from genrm_cli.cli.options import Invocation, argument, option, switch, with_settings
-from genrm_cli.cli.tables import Table, excerpts, names, numbers, print_parts
+from genrm_cli.cli.options import Invocation, argument
+from genrm_cli.cli.tables import Table, beginning, excerpts, names, numbers, print_parts
 from genrm_cli.errors import InputError, UsageError, counted
 from genrm_cli.settings import Settings
+from genrm_cli.settings.declare import setting
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
     from genrm_cli.report.group_document import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
-# With the numbers before it, a row stays within 100 columns.
-_BEGINNING_CHARS = 50
 # A larger matrix fills several screens; the lines below it hold all verdicts.
 _MATRIX_MOST = 32
+_MASKED_CHARS = 400  # of an answer: more than an excerpt of it, with white space, needs
 
 
-@with_settings
 def show(
-    rollouts: Annotated[
-        list[str],
-        argument(
-            "ROLLOUTS",
-            "A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm "
-            "score`. With --together, the files of a set.",
-        ),
-    ],
     invocation: Invocation,
-    as_judge: Annotated[
-        bool,
-        switch("--as-judge", "For a scored file, too, print the first request for each group."),
-    ] = False,
-    group: Annotated[str | None, option("KEY", "Show this group only.")] = None,
-    worst: Annotated[
-        int | None,
-        option("N", "For a scored file: show the N groups with the lowest reliability.", min=1),
-    ] = None,
-    failures: Annotated[
-        bool, switch("--failures", "For a scored file: show only groups with failed comparisons.")
-    ] = False,
-    limit: Annotated[int, option("N", "Maximum number of groups.", min=1)] = 1,
-    as_json: Annotated[
-        bool,
-        switch("--json", "Print JSON lines with the exact texts, including control characters."),
-    ] = False,
-) -> int:
+    rollouts: list[str] = argument(
+        "ROLLOUTS",
+        "A JSONL file (.gz, .zst too), s3://bucket/key, - for stdin, or an output of `genrm "
+        "score`. With --together, the files of a set.",
+    ),
+    as_judge: bool = setting(
+        "For a scored file, too, print the first request for each group.", False
+    ),
+    group: str | None = setting("Show this group only.", metavar="KEY"),
+    worst: int | None = setting(
+        "For a scored file: show the N groups with the lowest reliability.", low=1
+    ),
+    failures: bool = setting("For a scored file: show only groups with failed comparisons.", False),
+    limit: int = setting("Maximum number of groups.", 1, low=1),
+    as_json: bool = setting(
+        "Print JSON lines with the exact texts, including control characters.", False, key="json"
+    ),
+) -> None:
     """Show the exact request to the judge about the first group with comparisons. Calls no judge.
 
     For an output of genrm score, show rewards, the matrix of verdicts and the judge's replies, from
@@ -64,14 +55,22 @@ def show(
 
     Example: genrm show rollouts.scored.jsonl --worst 3
     """
-    is_scored = any(_is_scored(uri, invocation.settings) for uri in rollouts)
+    settings = invocation.settings
+    is_scored = any(_is_scored(uri, settings) for uri in rollouts)
     if (worst is not None or failures) and (as_judge or not is_scored):
         raise UsageError("--worst and --failures need scored lines, and no --as-judge.")
-    if is_scored and not as_judge:
-        _show_scored(rollouts, invocation.settings, group, worst, failures, limit, as_json)
-    else:
-        _show_requests(rollouts, invocation.settings, group, limit, as_json)
-    return 0
+    if as_judge or not is_scored:
+        _show_requests(rollouts, settings, group, limit, as_json)
+        return
+    from genrm_cli.report.group_document import group_document, mask_of
+
+    mask = mask_of(settings.judge.redact_pattern)
+    for each in _read_groups(rollouts, settings, group, worst, failures, limit):
+        if as_json:
+            print_json(group_document(each, mask))
+        else:
+            words = (_words(asked, mask) for asked in each.comparisons)
+            print_parts(*iter_table_parts(each, mask), *_iter_matrix(each), *words, "")
 
 
 def _is_scored(uri: str, settings: Settings) -> bool:
@@ -96,19 +95,15 @@ def messages_text(messages: list[dict[str, str]]) -> str:
 
 
 def _show_requests(
-    rollouts: Sequence[str],
-    settings: Settings,
-    group: str | None,
-    limit: int,
-    as_json: bool,
+    rollouts: Sequence[str], settings: Settings, group: str | None, limit: int, as_json: bool
 ) -> None:
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.previews.shown_requests import STAND_IN_PROFILE, iter_shown_requests
 
-    run = new_run(settings)
-    judge = run.settings.judge
-    if not (judge.model or judge.profile or run.settings.panel.judges):
+    judge = settings.judge
+    if not (judge.model or judge.profile or settings.panel.judges):
         say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
+    run = new_run(settings)
     for number, shown in enumerate(islice(iter_shown_requests(rollouts, run, group), limit)):
         if as_json:
             print_json(asdict(shown))
@@ -122,18 +117,17 @@ def _show_requests(
         say(f"{counted(run.metrics.rejected_lines, 'line')} rejected; `genrm validate` says why")
 
 
-def _show_scored(
+def _read_groups(
     given: Sequence[str],
     settings: Settings,
     group: str | None,
     worst: int | None,
     failures: bool,
     limit: int,
-    as_json: bool,
-) -> None:
-    """Print groups of a scored file or set: one, the least reliable ones, or the first."""
+) -> "Sequence[ScoredGroup]":
+    """Return groups of a scored file or set, masked: one, the least reliable ones, or the first."""
     from genrm_cli.jobs.journals import open_known_journal
-    from genrm_cli.report.group_document import group_document, mask_of, with_labels_masked
+    from genrm_cli.report.group_document import mask_of, with_labels_masked
     from genrm_cli.scored.files import find_scored
     from genrm_cli.scored.groups import ScoredRun
     from genrm_cli.storage.store import Store
@@ -162,12 +156,7 @@ def _show_scored(
         say("no group has a failed comparison")
     elif worst is not None and not shown:
         say("no group has a known reliability: there are too few verdicts; try a larger --ring-k")
-    for each in shown:
-        if as_json:
-            print_json(group_document(each, mask))
-        else:
-            words = (_words(asked, mask) for asked in each.comparisons)
-            print_parts(*iter_table_parts(each, mask), *_iter_matrix(each), *words, "")
+    return shown
 
 
 def iter_table_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table]:
@@ -187,12 +176,12 @@ def iter_table_parts(group: "ScoredGroup", mask: "Mask") -> Iterator[str | Table
         key=lambda each: (each.line.reward is None, -(each.line.reward or 0.0), each.line.index),
     )
     for each in ordered:
-        words = each.rollout.answer or ""
+        answer = each.rollout.answer or ""
         line = each.line
-        figures = (line.reward, line.rank, line.advantage, line.standard_error, len(words))
-        words = mask(words[: 4 * _BEGINNING_CHARS])
-        beginning = " ".join(words.split())[:_BEGINNING_CHARS]
-        table.add(str(line.index), *map(number_text, figures), beginning or line.reason_text or "-")
+        figures = (line.reward, line.rank, line.advantage, line.standard_error, len(answer))
+        # Masked after the cut, as long answers would take long.
+        excerpt = beginning(mask(answer[:_MASKED_CHARS]))
+        table.add(str(line.index), *map(number_text, figures), excerpt or line.reason_text or "-")
     yield table
 
 

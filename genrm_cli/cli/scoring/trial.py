@@ -1,16 +1,14 @@
 """`genrm score --quick`: what a trial on a few groups recommends for the whole run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import number_text, render_flag
+from genrm_cli.cli.console import flag_of, number_text
 from genrm_cli.cli.scoring.summary import interval_text
-from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError
+from genrm_cli.errors import GenrmError, InputError, UsageError
 from genrm_cli.metrics.group_measures import RELIABLE_FROM, reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.settings import Settings, changed
-from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunRecord
@@ -21,19 +19,6 @@ _GROUPS = 30
 _COUNTED = {"ring_k": "rings", "repeats": "repeats"}
 # The fewest rings, or orders of a list, in which verdicts on a group repeat and so show noise.
 _REPEATED = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialOptions:
-    """Whether to try a few groups first."""
-
-    quick: bool = setting(
-        "Score up to 30 groups, and recommend the mode, rings or repeats for the whole run, with "
-        "its expected reliability and cost.",
-        False,
-        panel="Limits",
-        is_common=True,
-    )
 
 
 def trial_settings(settings: Settings) -> Settings:
@@ -58,16 +43,16 @@ def recommend(
     advice = {"mode": f"{settings.judge.judging}, as in the trial"}
     count = None if needed is None else needed.expected
     interval = trial.reliability_interval
-    found = f"{number_text(mean, '.2f')}{interval_text(interval, '{:.2f}')} in the trial"
+    found = f"{number_text(mean, '.2f')}{interval_text(interval)} in the trial"
     if mean is None:
         sizes = map(int, trial.group_sizes)
-        why = unmeasured_text(sizes, trial.strategy, trial.repeats, _flag_of)
+        why = unmeasured_text(sizes, trial.strategy, trial.repeats, flag_of)
         advice["reliability"] = f"unknown: {why}"
     elif interval is None or reliability_word(interval) == "unknown":
         advice["reliability"] = f"unknown: {found} says little"
     elif needed is None or count is None:
         is_panel = trial.panel is not None
-        remedy = remedy_text(needed, mean, _flag_of, is_panel=is_panel)
+        remedy = remedy_text(needed, mean, flag_of, is_panel=is_panel)
         advice["reliability"] = f"{found}: {remedy}"
     else:
         name = needed.setting
@@ -75,7 +60,7 @@ def recommend(
         most = count if needed.at_worst is None else max(1.0, needed.at_worst)
         settings = changed(settings, **{name: int(count) if name == "repeats" else count})
         at_most = "" if most == count else f"; at most {most:g}"
-        advice[_COUNTED[name]] = f"{_flag_of(name)} {count:g}{at_most}"
+        advice[_COUNTED[name]] = f"{flag_of(name)} {count:g}{at_most}"
         advice["reliability"] = f"{RELIABLE_FROM:.2f} or more expected; {found}"
     advice["cost"] = _cost_text(uri, settings, keys)
     if settings.judge.judging == "pairwise":
@@ -86,10 +71,6 @@ def recommend(
             return advice
         advice["mode"] += f"; lists in two orders: {calls}. --judging listwise --quick tries them"
     return advice
-
-
-def _flag_of(name: str) -> str:
-    return render_flag(SettingRef(name))
 
 
 def _cost_text(uri: str, settings: Settings, keys: Mapping[str, str]) -> str:

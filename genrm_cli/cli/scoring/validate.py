@@ -2,21 +2,20 @@
 
 from genrm_cli.cli.console import print_json, say_error
 from genrm_cli.cli.events import watched
-from genrm_cli.cli.options import Invocation, Rollouts, with_settings
+from genrm_cli.cli.options import ROLLOUTS, Invocation
 from genrm_cli.cli.scoring.preview_text import plan_lines, preview_lines, short_lines
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import counted, worst_exit_code
 
 
-@with_settings
-def validate(rollouts: Rollouts, invocation: Invocation) -> int:
+def validate(invocation: Invocation, rollouts: list[str] = ROLLOUTS) -> int:
     """Check rollouts without calling a judge: input formats, groups, problems, calls, tokens and
     cost.
 
     Exits with code 3 if nothing in an input can be scored; with --strict, also if a line is invalid
     or a rollout is duplicated.
 
-    Example: genrm validate rollouts.jsonl --strategy all_pairs --price-in 0.5 --price-out 2
+    Example: genrm validate rollouts.jsonl --price-in 0.5 --price-out 2
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.inputs import is_one_input
@@ -25,9 +24,9 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
     from genrm_cli.rollouts.row_groups import TornPrompts
 
     settings = invocation.settings
+    as_json = settings.output.json_output
     torn = TornPrompts()
     alone = is_one_input(rollouts) or settings.input.together
-    as_json = settings.output.json_output
     previews: list[Preview] = []
     codes: list[int] = []
     with watched(settings) as (progress, events):
@@ -41,8 +40,8 @@ def validate(rollouts: Rollouts, invocation: Invocation) -> int:
                     print_parts(*preview_lines(found))
                 elif not as_json:
                     print_parts(found.input, *short_lines(found))
-            if error is not None and alone and not previews:
-                raise error
+            elif alone:
+                raise found
             if error is not None:
                 say_error(error)
     code = worst_exit_code(codes)

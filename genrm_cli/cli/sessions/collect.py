@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import number_text, percent_text, print_json, say
 from genrm_cli.cli.events import Events
-from genrm_cli.cli.options import Invocation, argument, option, run_to_end, switch, with_settings
+from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.sessions.host import (
     SCRIPTED_CLIENT,
     ClientOptions,
@@ -17,6 +17,7 @@ from genrm_cli.errors import Message, SettingRef, UsageError, counted, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
 from genrm_cli.settings import Settings
+from genrm_cli.settings.declare import setting
 from genrm_cli.settings.sources.keys import find_api_keys
 
 if TYPE_CHECKING:
@@ -27,36 +28,25 @@ if TYPE_CHECKING:
 _RUN_ID = "{run_id}"
 
 
-@with_settings
 def collect(
     invocation: Invocation,
     which: SessionOptions,
     client: ClientOptions,
-    scenarios: Annotated[
-        str,
-        argument(
-            "SCENARIOS",
-            "Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://... "
-            "Default: samples, those that come with the environment.",
-        ),
-    ] = SAMPLES,
-    output: Annotated[
-        str | None,
-        option(
-            "OUT",
-            "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.",
-            "--output",
-            "-o",
-        ),
-    ] = None,
-    list_: Annotated[
-        bool,
-        switch(
-            "--list",
-            "Print the scenarios as lines of a .jsonl file instead of playing them.",
-        ),
-    ] = False,
-) -> int:
+    scenarios: str = argument(
+        "SCENARIOS",
+        "Scenarios: .toml with [[scenario]] tables, or .jsonl; a path or s3://... Default: "
+        "samples, those that come with the environment.",
+        SAMPLES,
+    ),
+    output: str | None = setting(
+        "A .jsonl file: a path or s3://bucket/rl/...; may hold {run_id}.",
+        short_flag="-o",
+        metavar="OUT",
+    ),
+    list_: bool = setting(
+        "Print the scenarios as lines of a .jsonl file instead of playing them.", False, key="list"
+    ),
+) -> None:
     """Play simulated sessions of a policy and write them as rollouts that `genrm score` reads.
 
     Scenarios must be synthetic or de-identified, and say so. A killed run continues in mid-session:
@@ -66,8 +56,8 @@ def collect(
     A judge (--base-url, --model, or a panel in the settings file) compares the sessions of each
     scenario and grades them by the rubric set session. Without one, rewards only test the plumbing.
 
-    Example: genrm collect samples --policy-base-url http://gpu:8000/v1 --policy-model m -o r1.jsonl
-    --base-url http://gpu:8001/v1 --model judge
+    Example: genrm collect samples -o r1.jsonl --policy-model my-policy \\
+      --policy-base-url http://gpu:8000/v1
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
 
@@ -86,20 +76,18 @@ def collect(
     options = None
     if not list_:
         options = _collect_options(which, output, model, environment.scripted_policies, judge)
-    with Events(written.log_json, quiet=written.quiet, log_only=(JudgeEvent,)) as events:
+    with Events(written.log_json, JudgeEvent) as events:
         run = new_run(settings, keys, None, events)
         found = choose_scenarios(read_scenarios(scenarios, environment, run.store), which, run)
         if options is None:
             for each in found.scenarios:
                 print_json(dict(found.tables[each.scenario_id]))
-            return 0
+            return
         report = run_to_end(run_collect(environment, found, options, run))
     if written.json_output:
         print_json(report.summary)
-    if not written.quiet:
-        has_stand_in = environment.model_use is not None and model is None
-        _show(report, options, has_stand_in=has_stand_in)
-    return 0
+    has_stand_in = environment.model_use is not None and model is None
+    _show(report, options, has_stand_in=has_stand_in)
 
 
 def _collect_options(
@@ -173,11 +161,8 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
         say(SMOKE_TEST)
     if counts.faults and (rate := counts.fault_rate) is not None:
         share, low, high = map(percent_text, rate)
-        interval = f"95 % interval {low} to {high}"
-        say(
-            f"client faults: {share} of the sessions ({interval}): {_counts(counts.faults)}; left "
-            "out"
-        )
+        sessions = f"{share} of the sessions (95 % interval {low} to {high})"
+        say(f"client faults: {sessions}: {_counts(counts.faults)}; left out")
     for reason, count in counts.failed.most_common():
         say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
     if counts.unparted:
@@ -196,8 +181,9 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
             say(f"reward of {pair}: {difference.text('+.3f')}")
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
+            reused = counted(of.from_journal, "turn")
             say(
-                f"{role}: {counted(of.calls, 'call')}, {of.from_journal:,} turns from the journal, "
+                f"{role}: {counted(of.calls, 'call')}, {reused} from the journal, "
                 f"{of.prompt_tokens:,} tokens in, {of.completion_tokens:,} out"
             )
     say(

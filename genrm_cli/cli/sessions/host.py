@@ -177,8 +177,7 @@ def host(
     from genrm_cli.sessions.hosting.gymnasium import serve_environment
     from genrm_cli.sessions.session_judge import SMOKE_TEST, judge_settings
 
-    about_groups = ("wandb", "mlflow", "tensorboard")
-    for name in about_groups:
+    for name in ("wandb", "mlflow", "tensorboard"):
         if value_of(settings, name) is not None:
             raise UsageError(
                 naming(f"${name} is about groups; sessions of $environment are judged one by one.")
@@ -188,11 +187,10 @@ def host(
     environment, model = open_environment(options, client, (), judge, keys)
     run = new_run(settings, keys, None, events)
     scenarios = read_scenarios(options.scenarios, environment, run.store)
-    if not settings.output.quiet:
-        if environment.model_use is not None and model is None:
-            say(SCRIPTED_CLIENT)
-        if judge is None:
-            say(SMOKE_TEST)
+    if environment.model_use is not None and model is None:
+        say(SCRIPTED_CLIENT)
+    if judge is None:
+        say(SMOKE_TEST)
     run_to_end(
         serve_environment(
             environment, scenarios, model, judge, options.max_sessions, run, token, say_ready

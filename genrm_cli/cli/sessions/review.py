@@ -1,43 +1,37 @@
 """`genrm review`: list sessions for experts to review, and record their decisions."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
 
 from genrm_cli.cli.console import print_json, say
-from genrm_cli.cli.options import Invocation, argument, option, with_settings
+from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import UsageError, naming
-
-if TYPE_CHECKING:
-    pass
+from genrm_cli.settings.declare import setting
 
 _DECISIONS = "Decisions"
 
 
-@with_settings
 def review(
-    scored: Annotated[str, argument("SCORED", "Output of genrm score: a file or s3://...")],
     invocation: Invocation,
-    approve: Annotated[
-        list[str] | None,
-        option(
-            "GROUP#INDEX",
-            "Approve this rollout; * stands for any text. Repeatable.",
-            panel=_DECISIONS,
-        ),
-    ] = None,
-    hold: Annotated[
-        list[str] | None, option("GROUP#INDEX", "Hold it back. Repeatable.", panel=_DECISIONS)
-    ] = None,
-    reject: Annotated[
-        list[str] | None, option("GROUP#INDEX", "Reject it. Repeatable.", panel=_DECISIONS)
-    ] = None,
-    by: Annotated[
-        str | None, option("NAME", "Name of the expert, kept with the time.", panel=_DECISIONS)
-    ] = None,
-    comment: Annotated[str, option("TEXT", "Why.", panel=_DECISIONS)] = "",
-    most: Annotated[int, option("N", "Maximum rollouts to list.", min=1)] = 50,
-) -> int:
+    scored: str = argument("SCORED", "Output of genrm score: a file or s3://..."),
+    approve: tuple[str, ...] = setting(
+        "Approve this rollout; * stands for any text. Repeatable.",
+        (),
+        metavar="GROUP#INDEX",
+        panel=_DECISIONS,
+    ),
+    hold: tuple[str, ...] = setting(
+        "Hold it back. Repeatable.", (), metavar="GROUP#INDEX", panel=_DECISIONS
+    ),
+    reject: tuple[str, ...] = setting(
+        "Reject it. Repeatable.", (), metavar="GROUP#INDEX", panel=_DECISIONS
+    ),
+    by: str | None = setting(
+        "Name of the expert, kept with the time.", metavar="NAME", panel=_DECISIONS
+    ),
+    comment: str = setting("Why.", "", panel=_DECISIONS),
+    most: int = setting("Maximum rollouts to list.", 50, low=1),
+) -> None:
     """List the sessions that experts should look at, flagged ones first, or record their decisions.
 
     The list goes to stdout as Markdown, with the evidence at its turn; listing writes nothing.
@@ -46,38 +40,36 @@ def review(
 
     Example: genrm review r1.scored.jsonl > review.md
 
-    Example: genrm review r1.scored.jsonl --approve 'group:exam_stress_001/v0#2' --by 'Dr. Lee'
+    Example: genrm review r1.scored.jsonl --by 'Dr. Lee' \\
+      --approve 'group:exam_stress_001/v0#2'
     """
     from genrm_cli.sessions.expert_review import decide, make_review, render_review
 
     settings = invocation.settings
-    decisions = {"approved": approve or [], "held": hold or [], "rejected": reject or []}
+    as_json = settings.output.json_output
+    decisions = {"approved": approve, "held": hold, "rejected": reject}
     if any(decisions.values()):
         if not by or not by.strip():
             raise UsageError(naming("missing $by: the name of the expert who decides."))
         counts = decide(scored, settings, decisions, by.strip(), comment)
-        if settings.output.json_output:
+        if as_json:
             print_json(dict(counts))
-        if not settings.output.quiet:
-            say(
-                "recorded; now "
-                f"{', '.join(f'{count:,} {status}' for status, count in sorted(counts.items()))}"
-            )
-        return 0
+        statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
+        say(f"recorded; now {statuses}")
+        return
     if by is not None or comment:
         raise UsageError(
             naming("$by and $comment go with a decision; add $approve, $hold or $reject.")
         )
     found = make_review(scored, settings, most)
-    if settings.output.json_output:
-        entries = []
-        for entry in found.entries:
-            group, index = entry.id
-            flags = [asdict(flag) for flag in entry.flags]
-            known = {"group": group, "index": index, "status": entry.status}
-            entries.append({**known, "reward": entry.reward, "flags": flags})
-        counts = {"flagged": found.flagged, "rollouts": found.rollouts}
-        print_json({**counts, "statuses": dict(found.statuses), "entries": entries})
-    else:
+    if not as_json:
         print_parts(render_review(found, scored).rstrip("\n"))
-    return 0
+        return
+    entries = []
+    for entry in found.entries:
+        group, index = entry.id
+        flags = [asdict(flag) for flag in entry.flags]
+        known = {"group": group, "index": index, "status": entry.status}
+        entries.append({**known, "reward": entry.reward, "flags": flags})
+    counts = {"flagged": found.flagged, "rollouts": found.rollouts}
+    print_json({**counts, "statuses": dict(found.statuses), "entries": entries})

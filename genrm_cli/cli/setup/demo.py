@@ -1,10 +1,9 @@
 """`genrm demo`: score sample rollouts, without a model and without a clone."""
 
 from pathlib import Path
-from typing import Annotated
 
 from genrm_cli.cli.console import print_text
-from genrm_cli.cli.options import argument, run_to_end, with_settings
+from genrm_cli.cli.options import argument, run_to_end
 from genrm_cli.cli.scoring.show import iter_table_parts
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import StorageError, UsageError
@@ -15,11 +14,10 @@ _SAMPLE = Path(__file__).with_name("demo_rollouts.jsonl")
 _FOLDER = "genrm-demo"
 
 
-@with_settings
 def demo(
-    folder: Annotated[
-        Path, argument("FOLDER", f"Folder for the outputs. Default: {_FOLDER}.")
-    ] = Path(_FOLDER),
+    folder: Path = argument(
+        "FOLDER", f"Folder for the outputs. Default: {_FOLDER}.", Path(_FOLDER)
+    ),
 ) -> None:
     """Score sample rollouts with the built-in lexical baseline, which counts words: no model, no
     network.

@@ -2,10 +2,9 @@
 
 import re
 from importlib.resources import files
-from typing import Annotated
 
 from genrm_cli.cli.console import print_json, print_markdown
-from genrm_cli.cli.options import argument, with_settings
+from genrm_cli.cli.options import argument
 from genrm_cli.errors import UsageError
 
 _INDEX = "index"
@@ -16,10 +15,7 @@ _NAME = re.compile(r"^\| \[(?P<name>[a-z0-9-]+)\]", re.MULTILINE)
 _FOLDER = files("genrm_cli") / "guide"
 
 
-@with_settings
-def guide(
-    page: Annotated[str, argument("PAGE", "Page to print. Default: the index.")] = _INDEX,
-) -> None:
+def guide(page: str = argument("PAGE", "Page to print. Default: the index.", _INDEX)) -> None:
     """Print a page of the user's guide.
 
     Formats the page on a terminal and prints plain Markdown to a pipe. The page `schema` is the

@@ -5,10 +5,9 @@ import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
 
 from genrm_cli.cli.console import print_text, say_warning
-from genrm_cli.cli.options import Invocation, argument, with_settings
+from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.cli.scoring.preview_text import preview_lines
 from genrm_cli.cli.served_models import list_served_models
 from genrm_cli.cli.tables import print_parts
@@ -26,12 +25,9 @@ _TEMPLATE = files("genrm_cli.cli.setup") / "settings_template.txt"
 _IN_TEMPLATE = ("base_url", "model", "api_key_env", "force")
 
 
-@with_settings
 def init(
     invocation: Invocation,
-    sample: Annotated[
-        str | None, argument("ROLLOUTS", "Find out how to read a file like this one.")
-    ] = None,
+    sample: str | None = argument("ROLLOUTS", "Find out how to read a file like this one.", None),
 ) -> int:
     """Write a commented genrm.toml for a judge into this folder, and trust it.
 

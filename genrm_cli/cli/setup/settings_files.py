@@ -2,24 +2,20 @@
 may set anything.
 """
 
-import json
 from pathlib import Path
-from typing import Annotated
 
-from genrm_cli.cli.console import print_text
-from genrm_cli.cli.options import Invocation, argument, switch, with_settings
+from genrm_cli.cli.console import print_json, print_text
+from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.cli.tables import Table, names, print_parts, texts
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.declare import setting
 from genrm_cli.settings.kinds import Value
 
 
-@with_settings
 def config(
     invocation: Invocation,
-    changed: Annotated[
-        bool, switch("--changed", "Show only settings that differ from their default.")
-    ] = False,
-) -> int:
+    changed: bool = setting("Show only settings that differ from their default.", False),
+) -> None:
     """Show the effective settings and their sources.
 
     Accepts the options of `genrm score` to show their effect. API keys are never shown.
@@ -28,15 +24,13 @@ def config(
     """
     origins = [origin for origin in invocation.origins if not changed or origin.source != "default"]
     if invocation.settings.output.json_output:
-        shown = {o.key: {"value": o.value, "source": o.source} for o in origins}
-        print_text(json.dumps(shown))
-        return 0
+        print_json({o.key: {"value": o.value, "source": o.source} for o in origins})
+        return
     table = Table([*names("setting"), *texts("value", "source")])
     for origin in origins:
         style = "dim" if origin.source == "default" else ""
         table.add(origin.key, _shown(origin.value), origin.source, style=style)
     print_parts(table)
-    return 0
 
 
 def _shown(value: Value) -> str:
@@ -48,10 +42,9 @@ def _shown(value: Value) -> str:
     return "" if value is None else str(value)
 
 
-@with_settings
 def trust(
-    folder: Annotated[Path, argument("FOLDER", "Folder with a settings file.")],
-    remove: Annotated[bool, switch("--remove", "Stop trusting the folder.")] = False,
+    folder: Path = argument("FOLDER", "Folder with a settings file."),
+    remove: bool = setting("Stop trusting the folder.", False),
 ) -> None:
     """Trust the settings file of a folder, so that it may name endpoints, keys, files and code.
 

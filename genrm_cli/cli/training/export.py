@@ -1,42 +1,37 @@
 """`genrm export`: turn scored rollouts into a data set for a trainer."""
 
-from typing import Annotated
-
-from genrm_cli.catalog import explained, listed
+from genrm_cli.catalog import explained
 from genrm_cli.cli.console import percent_text, print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, argument, option, with_settings
+from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.errors import Message, UsageError, counted
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.formats import FORMATS
 from genrm_cli.json_types import Record
-from genrm_cli.settings.kinds import did_you_mean
+from genrm_cli.settings.declare import setting
+
+_ABOUT = {name: each.about for name, each in FORMATS.items()}
 
 
-@with_settings
 def export(
-    scored: Annotated[
-        list[str],
-        argument(
-            "SCORED",
-            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - "
-            "for stdin.",
-        ),
-    ],
     invocation: Invocation,
-    to: Annotated[
-        str,
-        option(
-            "FORMAT", f"{explained({name: each.about for name, each in FORMATS.items()})}.", "--to"
-        ),
-    ],
-    output: Annotated[
-        str,
-        option(
-            "OUT", "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.", "--output", "-o"
-        ),
-    ],
     options: ExportOptions,
-) -> int:
+    scored: list[str] = argument(
+        "SCORED",
+        "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; - for "
+        "stdin.",
+    ),
+    to: str = setting(
+        f"{explained(_ABOUT)}.",
+        choices=FORMATS,
+        is_required=True,
+    ),
+    output: str = setting(
+        "A path or s3://bucket/rl/...: .jsonl (.gz, .zst) or .parquet.",
+        short_flag="-o",
+        metavar="OUT",
+        is_required=True,
+    ),
+) -> None:
     """Turn scored rollouts into a data set for a trainer, with a manifest next to it.
 
     Never exports unscored or single rollouts, defaulted verdicts, pairs of equal rewards or equal
@@ -46,25 +41,20 @@ def export(
     settings that change requests, such as --principle or --temperature, have to be those of the
     run.
 
-    Example: genrm export run.scored.jsonl --to trl-dpo -o dpo.jsonl --min-gap 0.5 --split 0.05
+    Example: genrm export run.scored.jsonl --to trl-dpo -o dpo.jsonl --split 0.05
 
-    Example: genrm export s3://bucket/rl/env/ --to trl-kto -o s3://bucket/rl/kto.parquet
+    Example: genrm export s3://bucket/rl/env/ --to trl-kto \\
+      -o s3://bucket/rl/kto.parquet
     """
     from genrm_cli.export.write_export import export as run_export
 
-    if to not in FORMATS:
-        raise UsageError(
-            f"--to: unknown {to!r}; expected one of {listed(FORMATS)}.{did_you_mean(to, FORMATS)}"
-        )
     written = invocation.settings.output
     if written.json_output and output == "-":
         raise UsageError("--json and the rows both write to stdout; name an output file with -o.")
     manifest, usage = run_export(scored, output, FORMATS[to], options, invocation.settings)
     if written.json_output:
         print_json(manifest)
-    if not written.quiet:
-        _show(manifest, usage)
-    return 0
+    _show(manifest, usage)
 
 
 def _show(manifest: Record, usage: str) -> None:
@@ -81,20 +71,14 @@ def _show(manifest: Record, usage: str) -> None:
     for reason, count in manifest["unfit"].items():
         say(f"  unfit: {count:,} × {reason}")
     if "first" in manifest["scores"]:
-        say(
-            "preferred: "
-            + ", ".join(f"{each['count']:,} × {name}" for name, each in manifest["scores"].items())
-        )
+        counts = (f"{each['count']:,} × {name}" for name, each in manifest["scores"].items())
+        say(f"preferred: {', '.join(counts)}")
     if "margins" in manifest:
-        say(
-            f"longer answer chosen in {percent_text(manifest['longer_chosen_share'])} of the "
-            "pairs of unequal length"
-        )
+        share = percent_text(manifest["longer_chosen_share"])
+        say(f"longer answer chosen in {share} of the pairs of unequal length")
     for warning in manifest["warnings"]:
         say_warning(warning)
     say(manifest["advisory"])
     for uri in manifest["outputs"]:
         say(f"rows  {uri}")
-    say("load it with:")
-    for line in usage.split("\n"):
-        say(f"  {line}")
+    say("load it with:", *(f"  {line}" for line in usage.split("\n")))

@@ -1,35 +1,25 @@
 """`genrm report`: write an HTML report about scored rollouts."""
 
-from typing import Annotated
-
 from genrm_cli.cli.console import print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, argument, option, with_settings
+from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.errors import counted
+from genrm_cli.settings.declare import setting
 
 _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
 
 
-@with_settings
 def report(
-    scored: Annotated[
-        list[str],
-        argument(
-            "SCORED",
-            "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns.",
-        ),
-    ],
     invocation: Invocation,
-    output: Annotated[
-        str | None,
-        option(
-            "OUT.html",
-            "Path of the page. Default: <stem>.report.html next to the input, report.html for "
-            "several inputs.",
-            "--output",
-            "-o",
-        ),
-    ] = None,
-) -> int:
+    scored: list[str] = argument(
+        "SCORED", "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns."
+    ),
+    output: str | None = setting(
+        "Path of the page. Default: <stem>.report.html next to the input, report.html for several "
+        "inputs.",
+        short_flag="-o",
+        metavar="OUT.html",
+    ),
+) -> None:
     """Write one HTML file about scored rollouts: how far to trust the rewards, and every group with
     its verdicts.
 
@@ -44,20 +34,17 @@ def report(
     written = write_report(scored, output, invocation.settings)
     if invocation.settings.output.json_output:
         print_json(written.figures)
-    if not invocation.settings.output.quiet:
-        for run in written.runs:
-            of = f"{run.figures.uri}: " if len(written.runs) > 1 else ""
-            say(f"{of}can I train on this? {run.trust.answer}")
-            for reason in run.trust.reasons:
-                if reason.weight == run.trust.weight:
-                    say(f"- {reason.text}")
-        rejected = sum(run.rejected for run in written.runs)
-        if rejected:
-            say_warning(f"{counted(rejected, 'line')} could not be read; the page counts them.")
-        if written.groups_bytes > _LARGE_BYTES:
-            size = f"{written.groups_bytes / 1_000_000:,.0f} MB"
-            say_warning(
-                f"the page has {size}, which browsers open slowly; report on fewer files at a time."
-            )
-        say(f"report  {written.output}")
-    return 0
+    for run in written.runs:
+        of = f"{run.figures.uri}: " if len(written.runs) > 1 else ""
+        reasons = (
+            f"- {each.text}" for each in run.trust.reasons if each.weight == run.trust.weight
+        )
+        say(f"{of}can I train on this? {run.trust.answer}", *reasons)
+    if rejected := sum(run.rejected for run in written.runs):
+        say_warning(f"{counted(rejected, 'line')} could not be read; the page counts them.")
+    if written.groups_bytes > _LARGE_BYTES:
+        size = f"{written.groups_bytes / 1_000_000:,.0f} MB"
+        say_warning(
+            f"the page has {size}, which browsers open slowly; report on fewer files at a time."
+        )
+    say(f"report  {written.output}")

@@ -29,9 +29,9 @@ def find_api_keys(settings: Settings, *, api_key: str | None = None) -> dict[str
         try:
             key = find_api_key(config.judge, environ, only_named=config.is_elsewhere)
         except UsageError as error:
-            raise (
-                UsageError(f"{config.name}: ", error.message) if config.is_elsewhere else error
-            ) from None
+            if config.is_elsewhere:
+                raise UsageError(f"{config.name}: ", error.message) from None
+            raise
         if key is not None:
             keys[config.name] = key
     return keys

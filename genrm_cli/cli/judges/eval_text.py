@@ -1,0 +1,269 @@
+"""Render the results of `genrm eval`."""
+
+from collections.abc import Iterator, Mapping
+
+from genrm_cli.cli.console import number_text, percent_text, range_text
+from genrm_cli.cli.tables import Table, names, numbers
+from genrm_cli.errors import counted
+from genrm_cli.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
+from genrm_cli.evaluation.agreement import RaterAgreement
+from genrm_cli.evaluation.benchmarks import BenchmarkScores
+from genrm_cli.evaluation.evaluate import EvalResult
+from genrm_cli.evaluation.grid import GridResult
+from genrm_cli.evaluation.panel_quality import PanelQuality
+from genrm_cli.evaluation.people import PeopleQuality
+from genrm_cli.metrics.prediction_powered import LabelledMean
+from genrm_cli.metrics.running_stats import POWER, Estimated
+from genrm_cli.report.charts import PricedPoint
+
+_CHANCE = 0.5  # the accuracy of a judge that guesses
+_MOST_SUBSETS = 15  # of a panel, on one screen; the result has all
+# The rows of the table in reading order: fields of `JudgeQuality`, and their words.
+_SHARES = {
+    "accuracy": "accuracy (ties count half)",
+    "judgebench_accuracy": "accuracy (JudgeBench's rule)",
+    "accuracy_chosen_first": "  better answer shown first",
+    "accuracy_chosen_second": "  better answer shown second",
+    "accuracy_longer_chosen": "  better answer is the longer",
+    "accuracy_shorter_chosen": "  better answer is the shorter",
+    "accuracy_equal_length": "  both equally long",
+    "accuracy_if_failures_lose": "accuracy if failures lose",
+    "consistent_accuracy": "consistent accuracy",
+    "flip_rate": "flip rate",
+    "first_place_preference": "first position preferred",
+}
+
+
+def iter_result_parts(result: EvalResult) -> Iterator[str | Table]:
+    """Yield the tables of a result, and sentences about it."""
+    figures = result.figures
+    table = Table([*names("metric"), *numbers("value", "95 % interval", "pairs")])
+    for name, words in _SHARES.items():
+        share: PairShare = getattr(figures, name)
+        if share.pairs or name != "accuracy_equal_length":
+            table.add(words, *_share_cells(share), str(share.pairs))
+    yield table
+    yield ""
+    yield from _iter_metric_lines(figures)
+    if result.benchmarks is not None:
+        yield ""
+        yield from _iter_benchmark_lines(result.benchmarks)
+    if result.panel is not None:
+        yield ""
+        yield _categories_table(result.by_judge, "judge")
+        yield ""
+        yield _panel_text(result.panel)
+        heads = numbers("accuracy", "95 % interval", "behind", "interval", "worth", "tokens")
+        table = Table([*names("judges"), *heads])
+        for subset in result.panel_subsets[:_MOST_SUBSETS]:
+            table.add(
+                " + ".join(subset.judges),
+                *_share_cells(subset.accuracy),
+                *_difference_cells(subset.behind),
+                number_text(subset.effective_judges, ".2f"),
+                f"{subset.tokens:,.0f}",
+            )
+        yield table
+    if result.people is not None:
+        yield ""
+        yield from _iter_people_lines(result.people)
+    if set(result.by_category) != {""}:
+        yield ""
+        yield _categories_table(result.by_category, "category")
+
+
+def iter_grid_parts(found: GridResult) -> Iterator[str | Table]:
+    """Yield the table of the options of a grid, and sentences about it."""
+    heads = numbers("accuracy", "95 % interval", "behind", "interval", "flips", "first", "length")
+    table = Table([*names("cell", "orders"), *heads, *numbers(found.cost_unit), *names("")])
+    figures = {cell.name: cell.figures for cell in found.cells}
+    for option in found.options:
+        of_cell = figures[option.cell]
+        notes = ["Pareto"] * option.on_pareto_line + ["chance"] * option.is_coin
+        table.add(
+            option.cell,
+            str(option.orders),
+            *_share_cells(option.accuracy),
+            *_difference_cells(option.behind),
+            percent_text(of_cell.flip_rate.value),
+            percent_text(of_cell.first_place_preference.value),
+            number_text(of_cell.length_bias.value, "+.2f"),
+            f"{option.cost:,.6g}",
+            ", ".join(notes),
+        )
+    yield table
+    yield ""
+    yield (
+        f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')}. behind: how much more "
+        "often the first option is right, paired by line; these intervals hold together in 95 % "
+        "of cases. Pareto marks options that no cheaper option beats, chance those whose interval "
+        "includes 50 %."
+    )
+    for cell in found.cells:
+        calls = counted(cell.calls, "call")
+        reused = counted(cell.journal_hits, "verdict")
+        yield f"{cell.name}: {calls}, {reused} reused, {cell.wall_time_s:,.1f} s"
+    for failure in found.failed:
+        yield f"not compared: {failure.reason}"
+    yield found.answer
+
+
+def grid_points(found: GridResult) -> list[PricedPoint]:
+    """Return the accuracies of the options over their costs, for the page."""
+    points = []
+    for number, option in enumerate(found.options, 1):
+        share = option.accuracy
+        orders = "both orders" if option.orders == 2 else "one order"
+        points.append(
+            PricedPoint(
+                share.value,
+                share.low,
+                share.high,
+                title=f"{option.cell} in {orders}: {percent_text(share.value)}",
+                place=str(number),
+                cost=option.cost,
+                is_best=option.on_pareto_line,
+            )
+        )
+    return points
+
+
+def _iter_metric_lines(figures: JudgeQuality) -> Iterator[str]:
+    """Yield the metrics that are not shares of pairs, as sentences."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in figures.failures_by_kind.items())
+    yield (
+        f"{counted(figures.pairs, 'pair')} on {counted(figures.items, 'line')}, "
+        f"{counted(figures.verdicts, 'verdict')} ({counted(figures.ties, 'tie')}), "
+        f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}"
+    )
+    yield (
+        f"{percent_text(figures.failure_rate)} of the judgements failed, "
+        f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed"
+    )
+    yield (
+        f"length bias {figures.length_bias.text('+.3f')}: accuracy where the longer answer is "
+        "better, minus accuracy where it is worse"
+    )
+    accuracy = figures.accuracy
+    if accuracy.high is not None and accuracy.high < _CHANCE:
+        yield "this judge is worse than chance: check the labels and the profile"
+    elif accuracy.low is not None and accuracy.low <= _CHANCE:
+        needed = pairs_to_tell(accuracy)
+        more = ""
+        if needed is not None:
+            share = f"{100 * POWER:.0f} % of cases"
+            more = f"; at this accuracy, {needed:,} pairs would show a difference in {share}"
+        pairs = counted(accuracy.pairs, "pair")
+        yield f"this judge is indistinguishable from chance on {pairs}{more}"
+    if figures.calls_per_judgement is not None:
+        yield (
+            f"per judgement: {figures.calls_per_judgement:.2f} calls, "
+            f"{figures.prompt_tokens_per_judgement:,.0f} tokens in, "
+            f"{figures.completion_tokens_per_judgement:,.0f} out, cost "
+            f"{number_text(figures.cost_per_judgement, '.6f')}, {figures.latency_median_s:.2f} s "
+            "(median)"
+        )
+
+
+def _iter_benchmark_lines(scores: BenchmarkScores) -> Iterator[str]:
+    """Yield the scores by the rules of benchmarks, as sentences."""
+    if scores.best_of.value is not None:
+        by = "by its scores" if scores.is_graded else "by its pairs"
+        value, interval = _share_cells(scores.best_of)
+        yield (
+            f"RewardBench 2, {by}: {value} ({interval}) of "
+            f"{counted(scores.best_of.pairs, 'prompt')}; chance is "
+            f"{percent_text(scores.best_of_chance)}; mean over categories "
+            f"{percent_text(scores.best_of_mean)}"
+        )
+    if scores.ties is not None:
+        yield f"RewardBench 2, Ties: {scores.ties:.3f} of 1.01"
+    if (styles := scores.styles) is not None:
+        yield (
+            f"RM-Bench: hard {percent_text(styles.hard)}, normal {percent_text(styles.normal)}, "
+            f"easy {percent_text(styles.easy)}; mean {percent_text(styles.mean)}"
+        )
+    if (curve := scores.best_of_k) is not None:
+        yield (
+            f"PPE best-of-k: {percent_text(curve[0])} at k = 1, at most "
+            f"{percent_text(max(curve))}, {percent_text(curve[-1])} at k = {len(curve)}"
+        )
+    if scores.left_out:
+        yield f"{counted(scores.left_out, 'line')} left out: a verdict is missing"
+
+
+def _iter_people_lines(people: PeopleQuality) -> Iterator[str]:
+    """Yield what people's labels say, as sentences."""
+    yield (
+        f"people: {counted(people.labels, 'label')} by {counted(len(people.raters), 'rater')} of "
+        f"{counted(people.pairs, 'pair')}; the judge agrees with most of them on "
+        f"{percent_text(people.judge_equal)}, kappa {_agreement_text(people.judge_kappa)}"
+    )
+    if people.raters_alpha is not None and people.raters_kappa is not None:
+        yield (
+            f"between raters: alpha {_agreement_text(people.raters_alpha)}, kappa "
+            f"{_agreement_text(people.raters_kappa)}"
+        )
+    yield f"right by people {_labelled_text(people.judge_accuracy, people.origin)}"
+    yield f"people prefer the chosen answer {_labelled_text(people.chosen_wins, people.origin)}"
+    if people.origin == "unknown":
+        yield (
+            "how these pairs were chosen is unknown: the estimates use the labels alone, and hold "
+            "for pairs like them"
+        )
+
+
+def _agreement_text(found: RaterAgreement) -> str:
+    if found.value is None:
+        return f"undefined ({found.reason})"
+    interval = range_text(found.low, found.high, ".2f", unit=1, unknown="no interval")
+    return f"{found.value:.2f} ({interval})"
+
+
+def _labelled_text(found: LabelledMean | None, origin: str) -> str:
+    if found is None:
+        return "unknown: each stratum needs at least four labels"
+    of = "pairs like these" if origin == "unknown" else "all pairs"
+    width = "from the labels alone"
+    if found.narrower is not None:
+        width = f"the interval is {found.narrower:.2f} times that of the labels alone"
+    interval = range_text(found.low, found.high)
+    return f"in {percent_text(found.mean)} of {of} ({interval}; {width})"
+
+
+def _panel_text(panel: PanelQuality) -> str:
+    """Return what a panel is worth, in sentences."""
+    return (
+        f"the panel is worth {panel.effective_judges.text('.2f')} judges with independent errors; "
+        f"errors of two judges correlate by {panel.error_correlation.text('.2f')}.\nIts votes have "
+        f"{panel.reliability.text('.2f')} of their spread in common with the labels, those of one "
+        f"judge {number_text(panel.reliability_of_one.value, '.2f')} (on "
+        f"{counted(panel.pairs, 'pair')} that all judged in both orders; the labels are taken as "
+        "right)."
+    )
+
+
+def _categories_table(by_category: Mapping[str, JudgeQuality], of: str) -> Table:
+    heads = numbers("accuracy", "95 % interval", "both orders", "flips", "first", "failed", "pairs")
+    table = Table([*names(of), *heads])
+    for name, figures in by_category.items():
+        table.add(
+            name or "(none)",
+            *_share_cells(figures.accuracy),
+            percent_text(figures.consistent_accuracy.value),
+            percent_text(figures.flip_rate.value),
+            percent_text(figures.first_place_preference.value),
+            percent_text(figures.failure_rate),
+            str(figures.pairs),
+        )
+    return table
+
+
+def _share_cells(share: PairShare) -> tuple[str, str]:
+    return percent_text(share.value), range_text(share.low, share.high)
+
+
+def _difference_cells(found: Estimated | None) -> tuple[str, str]:
+    if found is None or found.low is None:
+        return "-", "-"
+    return number_text(found.value, "+.3f"), range_text(found.low, found.high, "+.3f", unit=1)
