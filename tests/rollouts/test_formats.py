@@ -19,84 +19,8 @@ from genrm_cli.rollouts.views import view_group
 
 EXAMPLES = json.loads(Path(formats.__file__).with_name("examples.json").read_bytes())
 SAMPLES = Path(__file__).parents[2] / "sample_data"
-ASKED = {"role": "user", "content": "Why?"}
-ANSWERED = {"role": "assistant", "content": "Because."}
-CALL = {
-    "id": "c",
-    "type": "function",
-    "function": {"name": "look", "arguments": "{}"},
-}
-OUTPUT = [
-    {
-        "type": "reasoning",
-        "summary": [{"type": "summary_text", "text": "Hm."}],
-    },
-    {
-        "type": "function_call",
-        "name": "look",
-        "arguments": "{}",
-    },
-    {"type": "function_call_output", "output": "4"},
-    {
-        "type": "message",
-        "role": "user",
-        "content": [{"type": "input_text", "text": "Go on."}],
-    },
-    {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "Because."}],
-    },
-]
-
-# One valid record of each format, with most of what it can hold; those of single writers stand in
-# the samples.
-VALID = {
-    "nemo_gym": {
-        "responses_create_params": {
-            "input": [ASKED, OUTPUT[1], OUTPUT[2]],
-            "instructions": "Be brief.",
-        },
-        "response": {
-            "id": "r",
-            "output": [[OUTPUT[0]], OUTPUT],
-        },
-        "reward": 19.4,
-        "_ng_task_index": 0,
-        "_ng_rollout_index": 1,
-        "principle": "Be safe.",
-    },
-    "compare": {
-        "conversation_history": [ASKED],
-        "response_objs": [{"output": OUTPUT}, {"output": []}],
-        "principle": "Be safe.",
-    },
-    "episode": {
-        "scenario": {"scenario_id": "s"},
-        "messages": [ASKED, ANSWERED | {"tool_calls": [CALL, "{}"]}, ASKED],
-        "reward": {
-            "total_reward": 0.5,
-            "components": {"safety": 1.0},
-        },
-    },
-    "completion": {
-        "input": "Why?",
-        "output": "<think>Hm.</think>Because.",
-        "reward": 0.5,
-    },
-    "chat": {
-        "messages": [
-            ASKED,
-            ANSWERED,
-            {
-                "role": "tool",
-                "content": [{"text": "4"}],
-            },
-            ANSWERED,
-        ],
-        "id": 5,
-    },
-}
+# One record of each format with most of what it can hold; those of single writers are samples.
+VALID = json.loads(Path(__file__).with_name("valid_records.json").read_bytes())
 WRITERS = [
     json.loads(line)
     for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()
