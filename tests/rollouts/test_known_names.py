@@ -135,27 +135,6 @@ def test_texts_that_are_neither_prompt_nor_response_are_left_alone():
     assert [answers for _, answers in groups_of([line])] == [["A"]]
 
 
-def test_a_known_shape_that_is_no_rollout_says_what_to_do():
-    """The message names the writer, the command that converts the file, and the fields."""
-    cases = [
-        (
-            {"task_id": "x/1", "completion": "A"},
-            r"completion \('A'\) could be part of the prompt or a response",
-        ),
-        (
-            {
-                "prompt": "Q?",
-                "response_0": "A",
-                "response_1": "B",
-            },
-            "genrm eval",
-        ),
-    ]
-    for line, told in cases:
-        with pytest.raises(UnreadableRecordError, match=told):
-            recognise(line)
-
-
 def test_messages_that_wait_for_an_answer_have_no_response():
     """An old turn of the history is not judged, and no choice is no response."""
     waiting = [*OLD, asked("Q?")]
@@ -197,18 +176,3 @@ def test_a_failed_generation_among_others_has_no_response():
     assert group == ("Q?", ["A", None])
 
 
-def test_completions_with_other_system_prompts_answer_other_prompts():
-    """UltraFeedback's system prompt differs by completion: these are not compared with each
-    other.
-    """
-    completions = [
-        {
-            "response": text,
-            "custom_system_prompt": text.upper(),
-        }
-        for text in ("a", "b")
-    ]
-    assert [
-        answers for _, answers in groups_of([{"instruction": "Q?", "completions": completions}])
-    ] == [["a"], ["b"]]
-    assert groups_of([{"instruction": "Q?", "completions": completions[:1]}]) == [("A\nQ?", ["a"])]
