@@ -90,26 +90,36 @@ class _SampledLines:
         choices = [[each] for each in unnamed if not each.is_conversation]
         prompts = [self.asking] if self.asking else choices
         tries = [self._with_response(each) for each in prompts if len(each) <= _MAX_PROMPT_FIELDS]
-        passed = self._passed(tries, reader)
-        return passed or self._passed([self._conversation()], reader)
+        for proposed in (tries, [self._conversation()]):
+            passed = [each for each in proposed if each is not None and self._passes(each, reader)]
+            if passed:
+                return passed
+        return []
 
-    def _passed(
-        self, tries: Iterable[tuple[str, list[_SampledField]] | None], reader: MakeReader
-    ) -> list[Proposal]:
-        found = []
-        for response, prompts in filter(None, tries):
-            paths = ",".join(field.path for field in prompts) or None
-            if passes_trial(self.records, reader(response, paths)):
-                found.append(Proposal(response, paths))
-        return found
+    def _passes(self, proposed: Proposal, reader: MakeReader) -> bool:
+        """Whether lines are read as groups with a prompt, of which some have two different
+        responses, and each rollout has a response.
+        """
+        read = reader(proposed.response_field, proposed.prompt_field)
+        groups: dict[str, set[str | None]] = {}
+        try:
+            for number, record in enumerate(self.records):
+                for rollout in read(record):
+                    if not rollout.has_prompt:
+                        return False
+                    groups.setdefault(group_key(rollout, number), set()).add(rollout.answer)
+        except UnreadableRecordError:
+            return False
+        return any(len(each - {None, ""}) > 1 for each in groups.values())
 
-    def _with_response(
-        self, prompts: list[_SampledField]
-    ) -> tuple[str, list[_SampledField]] | None:
+    def _with_response(self, prompts: list[_SampledField]) -> Proposal | None:
         """Return the one field that varies within the prompt, if no other could be the response."""
-        others = [each for each in self.fields if each not in prompts and each.role != "prompt"]
-        others = [each for each in others if not any(prompt.covers(each) for prompt in prompts)]
-        others = [each for each in others if each.role != "reference"]
+        others = [
+            each
+            for each in self.fields
+            if each not in prompts and each.role not in ("prompt", "reference")
+            if not any(prompt.covers(each) for prompt in prompts)
+        ]
         varying = [each for each in others if each.varies_within(prompts)]
         varying = distinct(varying, _SampledField.covers)
         candidates = [each for each in varying if each.role == "response"] or varying
@@ -127,9 +137,9 @@ class _SampledLines:
             is_short = is_response and not other.has_prose
             if not (is_gold or is_short or response.covers(other)):
                 return None
-        return response.path, prompts
+        return _propose(response, prompts)
 
-    def _conversation(self) -> tuple[str, list[_SampledField]] | None:
+    def _conversation(self) -> Proposal | None:
         """Return the one conversation that holds prompt and response, with a task beside it."""
         talks = [each for each in self.fields if each.is_conversation]
         if len(talks) != 1:
@@ -140,7 +150,11 @@ class _SampledLines:
             each.has_prose and each.role not in ("prompt", "reference") for each in others
         )
         tasks = [each for each in others if each.role == "prompt"]
-        return None if is_open else (talk.path, tasks)
+        return None if is_open else _propose(talk, tasks)
+
+
+def _propose(response: _SampledField, prompts: Iterable[_SampledField]) -> Proposal:
+    return Proposal(response.path, ",".join(field.path for field in prompts) or None)
 
 
 def propose(records: Sequence[Record], reader: MakeReader) -> Proposal | None:
@@ -160,19 +174,20 @@ def describe_choices(records: Sequence[Record], paths: Sequence[str]) -> Message
     prompts = [each for each in sample.asking if each.path not in paths]
     prompts = [each for each in prompts if not each.is_conversation]
     told: list[str | SettingRef] = []
-    for field in [each for each in sample.fields if prompts and each.path in paths][
-        :_SHOWN_CHOICES
-    ]:
+    asked = [each for each in sample.fields if prompts and each.path in paths]
+    for field in asked[:_SHOWN_CHOICES]:
         path = field.path
-        if field.varies_within(prompts):
-            told.append(f"; {path} varies among the lines of a prompt: ")
-            told += [SettingRef("response_field", path), " or "]
-        else:
-            parts = ",".join((*(each.path for each in prompts), path))
-            settings = [SettingRef("prompt_field", parts), SettingRef("reference_field", path)]
-            first, second = reversed(settings) if field.role == "reference" else settings
-            told.append(f"; {path} is the same in all lines of a prompt: ")
-            told += [first, " or ", second, " or "]
+        varies = field.varies_within(prompts)
+        how = "varies among the" if varies else "is the same in all"
+        told.append(f"; {path} {how} lines of a prompt: ")
+        parts = ",".join((*(each.path for each in prompts), path))
+        roles = [SettingRef("prompt_field", parts), SettingRef("reference_field", path)]
+        if varies:
+            roles = [SettingRef("response_field", path)]
+        elif field.role == "reference":
+            roles.reverse()
+        for role in roles:
+            told += [role, " or "]
         told.append(SettingRef("ignore_fields", path))
     return Message(tuple(told))
 
@@ -198,19 +213,3 @@ def _read_field(
         return None
     is_talk = any(is_messages(values_at(record, path)) for record in records)
     return _SampledField(path, tuple(map(tuple, lines)), role, is_talk)
-
-
-def passes_trial(records: Sequence[Record], read: Read) -> bool:
-    """Whether lines are read as groups with a prompt, of which some have two different responses,
-    and each rollout has a response.
-    """
-    groups: dict[str, set[str | None]] = {}
-    try:
-        for number, record in enumerate(records):
-            for rollout in read(record):
-                if not rollout.has_prompt:
-                    return False
-                groups.setdefault(group_key(rollout, number), set()).add(rollout.answer)
-    except UnreadableRecordError:
-        return False
-    return any(len(each - {None, ""}) > 1 for each in groups.values())

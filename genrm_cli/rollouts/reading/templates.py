@@ -3,9 +3,11 @@ outputs.
 """
 
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 
 from genrm_cli.rollouts.reading.reasoning import (
     END_TOKENS,
@@ -19,18 +21,12 @@ from genrm_cli.rollouts.rollout import Media, Turn, Turns
 
 @dataclass(frozen=True)
 class Template:
-    """The marks of a chat template whose special tokens a decoded text still has.
-
-    Attributes:
-        opening: what begins a turn; the group `role` names it.
-        ends: tokens that end a turn of the policy.
-        answers_at_once: whether a turn of the policy ends the turn before it, which has no end of
-            its own.
-        in_channels: whether an opening also names the channel of the text.
+    """The marks of a chat template whose special tokens a decoded text still has, from the table
+    `templates.toml`.
     """
 
     opening: str
-    ends: tuple[str, ...]
+    ends: list[str]
     answers_at_once: bool = False
     in_channels: bool = False
 
@@ -40,58 +36,12 @@ class Template:
         return re.compile(self.opening)
 
 
-# A last mark may lack its line break: some writers strip the end of the prompt.
-_TEMPLATES = (
-    Template(
-        r"<\|im_start\|>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<|im_end|>",)
-    ),  # ChatML: Qwen, Nemotron
-    Template(r"<\|im_start\|>(?P<role>[a-z]{1,20})<\|im_sep\|>\n?", ("<|im_end|>",)),  # Phi-4
-    Template(
-        r"<\|im_(?P<role>system|user|assistant)\|>[\w .-]{0,40}<\|im_middle\|>", ("<|im_end|>",)
-    ),  # Kimi
-    Template(
-        r"<\|start_header_id\|>(?P<role>[a-z]{1,20})<\|end_header_id\|>\n{0,2}",
-        ("<|eot_id|>", "<|eom_id|>"),
-    ),
-    Template(
-        r"<\|header_start\|>(?P<role>[a-z]{1,20})<\|header_end\|>\n{0,2}", ("<|eot|>",)
-    ),  # Llama 4
-    Template(
-        r"<SPECIAL_1[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ("<SPECIAL_12>",)
-    ),  # Nemotron Nano 2
-    Template(r"<extra_id_[01]>(?P<role>System|User|Assistant|Tool)(?:\n|\Z)", ()),  # Nemotron 4
-    Template(r"<seed:bos>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<seed:eos>",)),
-    Template(r"\]~b\](?P<role>[a-z]{1,20})(?:\n|\Z)", ("[e~[",)),  # MiniMax
-    Template(
-        r"<\|START_OF_TURN_TOKEN\|><\|(?P<role>SYSTEM|USER|CHATBOT)_TOKEN\|>",
-        ("<|END_OF_TURN_TOKEN|>",),
-    ),  # Command R
-    Template(r"<start_of_turn>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<end_of_turn>",)),  # Gemma 3
-    Template(r"<\|turn>(?P<role>[a-z]{1,20})(?:\n|\Z)", ("<turn|>",)),  # Gemma 4
-    Template(
-        r"<\|(?P<role>system|user|assistant|observation)\|>\n?", ("<|end|>", "</s>")
-    ),  # Phi-3, GLM, Zephyr
-    Template(
-        r"<\|start_of_role\|>(?P<role>[a-z]{1,20})<\|end_of_role\|>", ("<|end_of_text|>",)
-    ),  # Granite
-    Template(
-        r"<｜(?P<role>User|Assistant|tool▁outputs▁begin|tool▁outputs▁end)｜>",
-        ("<｜end▁of▁sentence｜>",),
-        True,
-    ),  # DeepSeek
-    Template(
-        r"(?P<role>\[INST\]\s{0,2}<<SYS>>|<</SYS>>"
-        r"|\[/?INST\]|\[/?TOOL_RESULTS\]|\[SYSTEM_PROMPT\]|\[AVAILABLE_TOOLS\])",
-        ("</s>",),
-        True,
-    ),  # Llama 2, Mistral
-    Template(
-        r"<\|start\|>(?P<role>functions\.[\w.-]{1,80}|[a-z]{1,20})[^<]{0,80}"
-        r"(?:<\|channel\|>[^<]{0,80}(?:<\|constrain\|>[^<]{0,20})?)?(?:<\|message\|>|\Z)",
-        ("<|end|>", "<|return|>", "<|call|>"),
-        in_channels=True,
-    ),  # Harmony: gpt-oss
-)
+_TEMPLATES = [
+    Template(**row)
+    for row in tomllib.loads(
+        files("genrm_cli.rollouts.reading").joinpath("templates.toml").read_text("utf-8")
+    )["template"]
+]
 # Other names of roles, and the marks that stand for one.
 _ROLES = {
     **dict.fromkeys(("model", "ai", "chatbot", "tool▁outputs▁end"), "assistant"),
@@ -183,7 +133,7 @@ def split_output(text: str, template: Template) -> Iterator[Turn]:
     start = 0
     for mark in template.pattern.finditer(text):
         after = _role_of(mark)
-        ends = text.endswith(template.ends, 0, rstripped_end(text, mark.start()))
+        ends = text.endswith(tuple(template.ends), 0, rstripped_end(text, mark.start()))
         if not ends and not (template.answers_at_once and after == "assistant" != role):
             continue
         if after == role == "assistant":
