@@ -69,10 +69,9 @@ def _number_forms(names: Sequence[str]) -> list[tuple[str, Form]]:
     try:
         from genrm_cli.rollouts.private_numbers import NUMBERS
     except ModuleNotFoundError as error:
-        raise UsageError(
-            SettingRef("redact_pattern", names[0]),
-            f" needs {error.name}: {how_to_install('redact')}.",
-        ) from error
+        setting = SettingRef("redact_pattern", names[0])
+        told = f" needs {error.name}: {how_to_install('redact')}."
+        raise UsageError(setting, told) from error
     return [(name, form) for name in names for form in NUMBERS[name]]
 
 

@@ -53,18 +53,7 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         return view
     turns = [estimate_tokens(turn.text) for turn in view.conversation]
     responses = [estimate_tokens(text) for text in view.responses]
-    listed = (*view.criteria.values(), *view.constraints.values())
-    rubrics = ["\n".join(each.text for each in criteria) for criteria in listed]
-    longest = (
-        max((text or "" for text in each), key=len, default="")
-        for each in (view.backgrounds.values(), rubrics)
-    )
-    others = view.comparing_principle or "", view.reference or "", *longest
-    fixed = (
-        sum(map(estimate_tokens, others))
-        + _TURN_TOKENS * len(turns)
-        + _IMAGE_TOKENS * len(view.images)
-    )
+    fixed = _tokens_beside(view) + _TURN_TOKENS * len(turns)
     rooms = [replace(room, tokens=room.tokens - fixed) for room in rooms]
     lists = [room for room in rooms if room.responses is not None and room.responses > 2]
     if sizes := [_list_that_fits(sum(turns), responses, room) for room in lists]:
@@ -74,12 +63,10 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         ]
     limits = [_limits(turns, responses, room.responses, room.tokens) for room in rooms]
     of_turns, of_responses = (min(each) for each in zip(*limits, strict=True))
-    is_cut = max(turns, default=0) > of_turns, max(responses) > of_responses
-    if (
-        not any(is_cut)
-        or (is_cut[0] and of_turns < _LEAST_TOKENS)
-        or (is_cut[1] and of_responses < _LEAST_TOKENS)
-    ):
+    cuts = [(max(turns, default=0), of_turns), (max(responses), of_responses)]
+    # Nothing to cut, or so much that what is left is not worth judging.
+    limits_of_cut = [limit for longest, limit in cuts if longest > limit]
+    if min(limits_of_cut, default=0) < _LEAST_TOKENS:
         return view
     texts = view.responses if is_marked else list(map(neutralise, view.responses))
     shown = [
@@ -98,6 +85,16 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
         responses=[text for text, _ in shown],
         shortened=tuple(cut + chars for _, chars in shown),
     )
+
+
+def _tokens_beside(view: SharedView) -> int:
+    """Return the tokens of what a prompt has beside conversation and responses."""
+    listed = (*view.criteria.values(), *view.constraints.values())
+    rubrics = ["\n".join(each.text for each in criteria) for criteria in listed]
+    backgrounds = [text or "" for text in view.backgrounds.values()]
+    longest = (max(each, key=len, default="") for each in (backgrounds, rubrics))
+    texts = view.comparing_principle or "", view.reference or "", *longest
+    return sum(map(estimate_tokens, texts)) + _IMAGE_TOKENS * len(view.images)
 
 
 def _list_that_fits(turns: int, responses: Sequence[int], room: Room) -> int:

@@ -36,7 +36,7 @@ def describe_unrecognised(record: Record) -> Message:
     """Return the keys of a record in an unknown format, what it looks like, and what to do."""
     keys = sorted(record)
     shown = ", ".join(keys[:_SHOWN_KEYS]) or "none"
-    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
+    more = f" and {len(keys) - _SHOWN_KEYS} more" if keys[_SHOWN_KEYS:] else ""
     told = f"unknown format with the keys {shown}{more}; "
     if (other := looks_like(record)) is not None:
         return Message.of(told, f"this looks like {other}")

@@ -8,7 +8,6 @@ it, or have answered it, so the line is refused until the user says what it is."
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from genrm_cli.errors import Message, SettingRef
@@ -46,7 +45,7 @@ _FRAME = re.compile(
     re.IGNORECASE,
 )
 # A text of one of these roles needs no further account.
-_SETTLED: frozenset[Role | None] = frozenset(("reference", "reasoning", "verdict", "metadata"))
+_SETTLED: tuple[Role | None, ...] = ("reference", "reasoning", "verdict", "metadata")
 
 
 class FoundText(NamedTuple):
@@ -70,26 +69,17 @@ def is_prose(text: str) -> bool:
     return words >= _LEAST_WORDS and not (len(text) < _SHOWN_CHARS and _TIME.match(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """A walk over a value; it leaves out what stands at the `settled` paths, and what a name
-    explains. With None, it leaves out nothing.
+def iter_texts_by_path(
+    record: JsonObject, settled: Collection[str] | None = None
+) -> Iterator[FoundText]:
+    """Yield the texts of a line but for what stands at the `settled` paths, and what a name
+    explains; without paths, every text, whatever the names.
     """
 
-    settled: Collection[str] | None
-
-    def texts(
-        self,
-        value: object,
-        path: str,
-        name: str,
-        *,
-        is_part: bool = False,
-        in_message: bool = False,
-        depth: int = 0,
+    def walk(
+        value: object, path: str, name: str, is_part: bool, in_message: bool, depth: int
     ) -> Iterator[FoundText]:
-        """Yield the texts of a value."""
-        if self.settled is not None and (path in self.settled or role_named(name) in _SETTLED):
+        if settled is not None and (path in settled or role_named(name) in _SETTLED):
             return
         # The `message` of a log or an error is a text; one of a chat is an object.
         is_log = name == "message" and isinstance(value, str)
@@ -101,46 +91,33 @@ class _Walk:
             if inner and isinstance(inner[0], int | float) and isinstance(inner[-1], int | float):
                 return  # token ids and logprobs, tens of thousands in a line
             for each in inner:
-                yield from self.texts(
-                    each, path, name, is_part=is_part, in_message=in_message, depth=depth + 1
-                )
+                yield from walk(each, path, name, is_part, in_message, depth + 1)
         elif isinstance(inner, dict):
             in_message = in_message or is_messages([inner])
             for key, each in inner.items():
                 if in_message and key in ("role", "from", "type", "channel"):
                     continue
                 below = path if in_message else f"{path}.{key}"
-                yield from self.texts(
-                    each, below, key, is_part=is_part, in_message=in_message, depth=depth + 1
-                )
+                yield from walk(each, below, key, is_part, in_message, depth + 1)
         elif isinstance(value, str) and (text := value.strip()):
             yield FoundText(path, name, text, is_part)
 
-
-def iter_texts_by_path(record: JsonObject) -> Iterator[FoundText]:
-    """Yield every text of a line, whatever the names."""
-    walk = _Walk(None)
     for name, value in record.items():
-        yield from walk.texts(value, name, name)
+        yield from walk(value, name, name, False, False, 0)
 
 
 def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ()) -> dict[str, str]:
     """Return an example text of each field that no format, name or content explains, by path.
 
     `settled` are the paths of fields that the user has said something about."""
-    taken = read.names()
-    walk = _Walk({*settled, *taken})
     found: dict[str, str] = {}
     said: _FormatTexts | None = None
-    for name, value in record.items():
-        if name in taken or isinstance(value, int | float | None):
+    for each in iter_texts_by_path(record, {*settled, *read.names()}):
+        if not (each.is_part or is_prose(each.text)) or _is_label_text(each):
             continue
-        for each in walk.texts(value, name, name):
-            if not (each.is_part or is_prose(each.text)) or _is_label_text(each):
-                continue
-            said = said or _FormatTexts(record, read)
-            if not said.repeats(each):
-                found.setdefault(each.path, each.text)
+        said = said or _FormatTexts(record, read)
+        if not said.repeats(each):
+            found.setdefault(each.path, each.text)
     return found
 
 
@@ -169,7 +146,7 @@ def _role_of(name: str, value: object) -> str:
     role = role_named(name)
     if role in _SETTLED and role is not None:
         return role
-    is_text = any(is_prose(each.text) for each in _Walk(()).texts(value, name, name))
+    is_text = any(is_prose(each.text) for each in iter_texts_by_path({name: value}, ()))
     return "repeated" if is_text else "metadata"
 
 
@@ -210,12 +187,9 @@ class _FormatTexts:
     """The texts that a format takes from a line."""
 
     def __init__(self, record: JsonObject, read: Fields) -> None:
-        walk = _Walk(None)
         shown = {*read.prompt, *read.context, *read.response}
-        values = ((path, values_at(record, path)) for path in shown)
-        self._texts = {
-            each.text for path, value in values for each in walk.texts(value, path, path)
-        }
+        taken = {path: values_at(record, path) for path in shown}
+        self._texts = {each.text for each in iter_texts_by_path(taken)}
         self._whole = "\0".join(self._texts)
         self._long = sorted(filter(is_prose, self._texts), key=lambda text: (-len(text), text))
 

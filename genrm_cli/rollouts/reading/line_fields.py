@@ -3,7 +3,7 @@
 A name is never ranked below another and then used when the other is missing: if several fields
 could be the prompt, or the response, the line is refused with the choices."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from genrm_cli.errors import Message
@@ -29,9 +29,11 @@ from genrm_cli.rollouts.reading.values import (
     distinct,
     has_text,
     is_messages,
+    is_objects,
     iter_texts,
     list_or_empty,
     messages_in,
+    object_or_empty,
     values_at,
 )
 from genrm_cli.rollouts.rollout import Rollout, Turn, Turns, UnreadableRecordError, join_texts
@@ -124,8 +126,7 @@ def _responses_in(record: JsonObject) -> list[str]:
     present = [name for name in RESPONSE_NAMES if name in record and _may_answer(record, name)]
     present += _replies_in(record)
     texts = {name: set(iter_texts(record[name])) for name in present}
-    texts = {name: value for name, value in texts.items() if value}
-    found = distinct(texts, lambda other, name: texts[name] <= texts[other])
+    found = distinct(filter(texts.get, texts), lambda other, name: texts[name] <= texts[other])
     if len(found) == 2 and "text" in found:  # perhaps the whole conversation as one text
         (other,) = set(found) - {"text"}
         if all(each in text for text in texts["text"] for each in texts[other]):
@@ -205,8 +206,6 @@ def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) ->
     """Return rollouts whose prompts have the system prompt, history and context beside them, each
     once.
     """
-    if not read.context:
-        return list(rollouts)
     return [
         replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts
     ]
@@ -254,20 +253,17 @@ def text_of_part(value: object) -> str:
     return "\n".join(iter_texts(value))
 
 
-def _options_of(value: object) -> Mapping[object, object]:
+def _options_of(value: object) -> JsonObject:
     """Return the options of a question by their labels; empty if a value has none."""
-    if isinstance(value, list) and all(
-        isinstance(each, dict) and {"label", "text"} <= each.keys() for each in value
-    ):
+    if is_objects(value) and all({"label", "text"} <= each.keys() for each in value):
         return {str(each["label"]): each["text"] for each in value}
-    if not isinstance(value, dict):
-        return {}
-    labels = value.get("label")
-    texts = value.get("text")
+    options = object_or_empty(value)
+    labels = options.get("label")
+    texts = options.get("text")
     if isinstance(labels, list) and isinstance(texts, list):
         return dict(zip(map(str, labels), texts, strict=False))
-    is_labelled = all(isinstance(each, str) and len(str(key)) < 3 for key, each in value.items())
-    return value if is_labelled else {}
+    is_labelled = all(isinstance(each, str) and len(str(key)) < 3 for key, each in options.items())
+    return options if is_labelled else {}
 
 
 def _is_no_options(plain: str, value: object) -> bool:

@@ -208,9 +208,8 @@ def _read_message(message: object, tools: Mapping[str, str], where: str) -> Chat
         return ChatMessage(role, parts, name or tools.get(str(message.get("tool_call_id")), ""))
     recipient = text_or_empty(message.get("recipient"))
     if recipient.startswith("functions."):  # gpt-oss
-        return ChatMessage(
-            role, [ToolCall(recipient.removeprefix("functions."), text_of_parts(parts))]
-        )
+        call = ToolCall(recipient.removeprefix("functions."), text_of_parts(parts))
+        return ChatMessage(role, [call])
     if apart := first_text(message, _REASONING):
         parts = [Reasoning(apart), *(part for part in parts if not isinstance(part, Reasoning))]
     if refusal := text_or_empty(message.get("refusal")):
@@ -274,9 +273,8 @@ def _calls_of(message: JsonObject) -> Iterator[ToolCall]:
         calls = message.get(name)
         if isinstance(calls, str):
             calls = json_in(calls) or calls
-        if calls:
-            every = calls if isinstance(calls, list) else [calls]
-            yield from (call_of(call) for call in every if call is not None)
+        every = calls if isinstance(calls, list) else [calls or None]
+        yield from (call_of(call) for call in every if call is not None)
 
 
 def _refuse_unknown(message: JsonObject, where: str) -> None:
@@ -290,7 +288,7 @@ def _refuse_unknown(message: JsonObject, where: str) -> None:
             continue
         own = "".join(iter_strings([message.get(each) for each in _CONTENT]))
         unread = next((text for text in texts if text.strip() not in own), "")
-        if unread or (value and isinstance(value, list | dict) and is_call):
+        if unread or (is_call and value and isinstance(value, list | dict)):
             example = f" ({shown_text(unread)})" if unread else ""
             raise UnreadableRecordError(
                 f"{where} has a field {name}{example} that could be what the policy did"
