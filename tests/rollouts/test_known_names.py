@@ -174,5 +174,3 @@ def test_a_failed_generation_among_others_has_no_response():
         ]
     )
     assert group == ("Q?", ["A", None])
-
-
