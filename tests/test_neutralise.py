@@ -137,6 +137,7 @@ def test_what_stood_there_can_still_be_read():
         ("nemotron", '{"score_1": 5, "name": "x"}', '{"score_1¦": 5, "name": "x"}'),
         ("judgelm", "Two numbers:\n7.5 3\n", "Two numbers:\n7.5¦ 3\n"),
         ("judgelm", "Add 7 3 times.", "Add 7 3 times."),
+        ("judgelm", "25 26\n30 31\n    ... ...\n", "25 26\n30 31\n    ... ...\n"),
         ("rm-r1", "<answer>[[A]]</answer>", "<answer¦>[[A]]</answer>"),
         ("prometheus-2", "[RESULT] A", "[RESULT¦] A"),
     ]

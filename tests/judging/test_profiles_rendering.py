@@ -99,7 +99,7 @@ DIGESTS = {
     "j1": "0f149fb4feaae7fd",
     "think-rm": "2fe6af29b5b231ef",
     "prometheus-2": "8c46684000b6d0a0",
-    "judgelm": "d5ff438712c04fb1",
+    "judgelm": "35e0aa71bf00b321",
     "rubric-rm": "2d854618c82a517d",
 }
 

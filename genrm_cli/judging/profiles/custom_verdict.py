@@ -42,6 +42,7 @@ class VerdictTable(TomlTable):
     Attributes:
         pattern: a regular expression, its groups named as the members of `json`.
         json: the key of each member in the object that is the verdict.
+        quoted: what shown texts may not hold, where `pattern` finds more than can be a verdict.
         opening: how a reply without a thought begins.
         labels: the meaning of each label for the first response.
         scale: the lowest and the highest score.
@@ -49,6 +50,7 @@ class VerdictTable(TomlTable):
 
     form: Literal["scores_json"] | None = None
     pattern: str | None = None
+    quoted: str | None = None
     json: dict[_Member, str] = field(default_factory=dict)
     opening: str | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -215,7 +217,8 @@ _PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|[\^$]", re.DOTALL
 
 def _form_of(table: VerdictTable) -> str:
     keys = map(escape, table.json.values())
-    return fold_pattern(key_form(keys) if table.pattern is None else _anywhere(table.pattern))
+    pattern = table.quoted or table.pattern
+    return fold_pattern(key_form(keys) if pattern is None else _anywhere(pattern))
 
 
 def _anywhere(pattern: str) -> str:
