@@ -206,7 +206,7 @@ HOMES = {
     "uvicorn": ("http_server.server",),
     "prometheus_client": ("serve", "sessions.hosting"),
     "sqlite3": ("judging.journal_file",),
-    "tomllib": ("settings.sources", "judging.lookup", "sessions"),
+    "tomllib": ("settings.sources", "judging.lookup", "sessions", "rollouts.reading.templates"),
     # The adapters: each trainer in its own module.
     "torch": ("adapters.trl", "adapters.nemo_rl"),
     "verl": ("adapters.verl",),
