@@ -22,14 +22,14 @@ _ANY_SCHEME = re.compile(
     "|".join([*(scheme.removesuffix("//") for scheme in REMOTE), "[A-Za-z][A-Za-z0-9+.-]+://"])
 )
 _WILDCARD = re.compile(r"[*?\[]")
-_COMPRESSION_SUFFIXES = (".gz", ".zst")
-_READ_ONLY_SUFFIXES = (".parquet", ".eval", ".csv", ".tsv")
-_RECORD_SUFFIXES = (".jsonl", ".ndjson", ".json", *_READ_ONLY_SUFFIXES)
-# Compressions that genrm neither reads nor writes.
-_OTHER_COMPRESSIONS = (".bz2", ".xz", ".zip")
+# Suffixes, but not the whole of a name.
+_COMPRESSION = re.compile(r"(?<=[^/])\.(gz|zst)\Z")
+_RECORDS = re.compile(r"(?<=[^/])\.(jsonl|ndjson|json|parquet|eval|csv|tsv)\Z")
+_SCORED = re.compile(r"(?<=[^/])\.scored\Z")
+# Containers that genrm only reads, and compressions that it does not know.
+_UNWRITTEN = (".parquet", ".eval", ".csv", ".tsv", ".bz2", ".xz", ".zip")
 # Name of the metrics, comparisons, rejects and journal of files scored together.
 SET_NAME = "together"
-_SCORED_SUFFIX = ".scored"
 _ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
 # Our own outputs, and files that NeMo Gym writes next to its rollouts.
 _SIDE_FILE = re.compile(
@@ -97,7 +97,7 @@ def stem_of(uri: str) -> str:
     """Return the URI without suffixes of compression and records, and `.scored`; a whole name
     (`dir/.json`) stays.
     """
-    return _without_suffix(_without_record_suffix(uri), (_SCORED_SUFFIX,))
+    return _SCORED.sub("", _without_record_suffix(uri))
 
 
 def is_rollout_file(uri: str) -> bool:
@@ -113,7 +113,7 @@ def is_rollout_file(uri: str) -> bool:
 def is_scored_file(uri: str) -> bool:
     """Return whether a file in a folder is named like scored lines."""
     name = _without_record_suffix(uri)
-    return name != uri and name.endswith(_SCORED_SUFFIX) and not name.endswith(f"/{_SCORED_SUFFIX}")
+    return name != uri and _SCORED.search(name) is not None
 
 
 def folder_of(uri: str) -> str:
@@ -228,8 +228,7 @@ def require_rl_prefix(uri: str, any_prefix: bool) -> None:
 
 def require_json_lines(uri: str) -> None:
     """Refuse an output of JSON lines whose name promises another format or compression."""
-    name = _without_suffix(uri.lower(), _COMPRESSION_SUFFIXES)
-    if name.endswith((*_READ_ONLY_SUFFIXES, *_OTHER_COMPRESSIONS)):
+    if _COMPRESSION.sub("", uri.lower()).endswith(_UNWRITTEN):
         raise UsageError(
             f"{uri}: only JSON is written here; name the output .jsonl, .jsonl.gz or .jsonl.zst, "
             "or .json where it is one object."
@@ -237,15 +236,7 @@ def require_json_lines(uri: str) -> None:
 
 
 def _without_record_suffix(uri: str) -> str:
-    return _without_suffix(_without_suffix(uri, _COMPRESSION_SUFFIXES), _RECORD_SUFFIXES)
-
-
-def _without_suffix(uri: str, suffixes: tuple[str, ...]) -> str:
-    for suffix in suffixes:
-        name = uri.rpartition("/")[2]
-        if name.endswith(suffix) and name != suffix:
-            return uri[: -len(suffix)]
-    return uri
+    return _RECORDS.sub("", _COMPRESSION.sub("", uri))
 
 
 def unreadable(uri: str, error: OSError | ValueError) -> InputError:

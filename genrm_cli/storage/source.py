@@ -4,7 +4,7 @@ import io
 import os
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +14,13 @@ from genrm_cli.errors import InputError, StoppedError, naming
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.contract import InputIdentity, Stop, never
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, is_compressed, iter_decoded
-from genrm_cli.storage.encoding.containers import HEAD_BYTES, Container
-from genrm_cli.storage.encoding.records import Line
+from genrm_cli.storage.encoding.containers import (
+    HEAD_BYTES,
+    Container,
+    find_container,
+    iter_as_lines,
+)
+from genrm_cli.storage.encoding.records import Line, iter_lines
 from genrm_cli.storage.local.walk import identity_of
 from genrm_cli.storage.location import changed, is_stream, unreadable
 from genrm_cli.storage.spool import Spool, no_room
@@ -55,19 +60,26 @@ class Source(AbstractContextManager["Source"]):
         """Yield every record from the start; iterations may overlap. `stop` raises
         `StoppedError`.
         """
-        records = self._container.iter_records(
-            lambda: io.BufferedReader(_Seekable(self.content.fileno(), self._read), CHUNK_BYTES),
-            self._iter_chunks(),
-            self.limits.max_line_bytes,
-        )
-        if not self._container.is_packed:
-            yield from records
+        container = self._container
+        most = self.limits.max_line_bytes
+        if container.read_packed is None:
+            chunks = self._iter_chunks()
+            if container.in_array is not None:
+                chunks = iter_as_lines(chunks, self.uri, in_array=container.in_array)
+            yield from iter_lines(chunks, most)
             return
         unpacked_bytes = 0
-        for record in records:
-            unpacked_bytes += len(record.raw)
-            _check_unpacked(self.uri, unpacked_bytes, self.limits)
-            yield record
+        try:
+            # Opened again, as a duplicate of the descriptor would share its position.
+            with open(f"/dev/fd/{self.content.fileno()}", "rb") as file:  # noqa: PTH123
+                for record in container.read_packed(file, self.uri, most):
+                    if self.stop():
+                        raise StoppedError
+                    unpacked_bytes += len(record.raw)
+                    _check_unpacked(self.uri, unpacked_bytes, self.limits)
+                    yield record
+        except OSError as error:
+            raise unreadable(self.uri, error) from error
 
     def verify_unchanged(self) -> None:
         """Raise `ChangedInputError` if a local file has changed since opening. Other inputs are
@@ -84,7 +96,7 @@ class Source(AbstractContextManager["Source"]):
 
     @cached_property
     def _container(self) -> Container:
-        return Container(self.uri, self._read(0, HEAD_BYTES))
+        return find_container(self.uri, self._read(0, HEAD_BYTES))
 
     def _iter_chunks(self) -> Iterator[bytes]:
         offset = 0
@@ -99,34 +111,6 @@ class Source(AbstractContextManager["Source"]):
             return os.pread(self.content.fileno(), count, offset)
         except OSError as error:
             raise unreadable(self.uri, error) from error
-
-
-class _Seekable(io.RawIOBase):
-    """A file with its own position, so that iterations may overlap."""
-
-    def __init__(self, fd: int, read: Callable[[int, int], bytes]) -> None:
-        self._size = os.fstat(fd).st_size
-        self._read_at = read
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self._at = max(
-            0, offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        )
-        return self._at
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._read_at(self._at, len(view))
-        view[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def open_source(uri: str, store: Store, limits: InputSettings, stop: Stop = never) -> Source:

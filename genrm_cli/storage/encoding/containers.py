@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
@@ -12,12 +13,15 @@ import orjson
 from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.eval_logs import TORCH_ADVICE, iter_samples, refusal
 from genrm_cli.storage.encoding.parquet import iter_rows
-from genrm_cli.storage.encoding.records import Line, iter_lines
+from genrm_cli.storage.encoding.records import Line
 
 HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
 
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-_BINARY: dict[bytes, Callable[[BinaryIO, str, int], Iterator[Line]]] = {
+ReadPacked = Callable[[BinaryIO, str, int], Iterator[Line]]
+"""Yields the numbered records of a seekable file, by its URI and the most bytes of a record."""
+
+_BINARY: dict[bytes, ReadPacked] = {
     b"PAR1": iter_rows,
     b"PK\x03\x04": iter_samples,
     b"PK\x05\x06": iter_samples,  # an archive without entries
@@ -45,44 +49,40 @@ _TABLE = re.compile(rb"%b(?:([,;\t|])%b)(?:\1%b)*\r?\n(?!\{)" % (_COLUMN, _COLUM
 _TABLE_NAMES = {".csv": b",", ".tsv": b"\t"}
 
 
+@dataclass(frozen=True, slots=True)
 class Container:
     """How a file stores its records.
 
     Attributes:
-        is_packed: whether its records may be larger than the file.
+        read_packed: reads the records, which may be larger than the file; None for text.
+        in_array: of text, whether it is an array, or else pretty-printed objects; None for lines.
     """
 
-    def __init__(self, uri: str, head: bytes) -> None:
-        self._uri = uri
-        self._read_binary = next(
-            (read for mark, read in _BINARY.items() if head.startswith(mark)), None
-        )
-        start = head.lstrip(_BLANKS)
-        for marks, beginning in ((_REFUSED, head), (_REFUSED_TEXTS, start)):
-            for mark, (kind, advice) in marks.items():
-                if re.match(mark, beginning):
-                    raise refusal(uri, kind, advice)
-        delimiter = _delimiter_of(uri, start)
-        if self._read_binary is None and delimiter is not None:
-            self._read_binary = partial(_iter_table, delimiter=delimiter.decode())
-        self._in_array = _ARRAY.match(start) is not None
-        self._rewrites = self._read_binary is None and (
-            self._in_array or _PRETTY.match(start) is not None
-        )
-        self.is_packed = self._read_binary is not None
-        self.unit = "item" if self.is_packed or self._rewrites else "line"
+    read_packed: ReadPacked | None
+    in_array: bool | None
 
-    def iter_records(
-        self, file: Callable[[], BinaryIO], chunks: Iterable[bytes], max_bytes: int
-    ) -> Iterator[Line]:
-        """Yield the numbered records, from a seekable file or from its bytes, as the container
-        needs.
-        """
-        if self._read_binary is not None:
-            return self._read_binary(file(), self._uri, max_bytes)
-        if self._rewrites:
-            chunks = iter_as_lines(chunks, self._uri, in_array=self._in_array)
-        return iter_lines(chunks, max_bytes)
+    @property
+    def unit(self) -> str:
+        """What its records are."""
+        return "line" if self.read_packed is None and self.in_array is None else "item"
+
+
+def find_container(uri: str, head: bytes) -> Container:
+    """Return how a file stores its records, by its first bytes; `InputError` if there are none."""
+    start = head.lstrip(_BLANKS)
+    for marks, beginning in ((_REFUSED, head), (_REFUSED_TEXTS, start)):
+        for mark, (kind, advice) in marks.items():
+            if re.match(mark, beginning):
+                raise refusal(uri, kind, advice)
+    for mark, read in _BINARY.items():
+        if head.startswith(mark):
+            return Container(read, None)
+    delimiter = _delimiter_of(uri, start)
+    if delimiter is not None:
+        return Container(partial(_iter_table, delimiter=delimiter.decode()), None)
+    if _ARRAY.match(start):
+        return Container(None, in_array=True)
+    return Container(None, False if _PRETTY.match(start) else None)
 
 
 def _delimiter_of(uri: str, start: bytes) -> bytes | None:

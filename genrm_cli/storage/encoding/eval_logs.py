@@ -67,7 +67,10 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
                     chunks = iter_zstd(io.BytesIO(_stored_bytes(file, entry)))
                 else:
                     chunks = iter(partial(archive.open(entry).read, CHUNK_BYTES), b"")
-                content = b"".join(_iter_start(chunks, max_bytes))
+                unpacked = bytearray()
+                while len(unpacked) <= max_bytes and (chunk := next(chunks, b"")):
+                    unpacked += chunk
+                content = bytes(unpacked)
                 if len(content) > max_bytes:
                     yield Line(number, content[:EXCERPT_BYTES], max(entry.file_size, len(content)))
                     continue
@@ -105,12 +108,3 @@ def _stored_bytes(file: BinaryIO, entry: zipfile.ZipInfo) -> bytes:
     names = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
     file.seek(names, io.SEEK_CUR)
     return file.read(entry.compress_size)
-
-
-def _iter_start(chunks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
-    read = 0
-    for chunk in chunks:
-        yield chunk
-        read += len(chunk)
-        if read > max_bytes:
-            return

@@ -95,7 +95,7 @@ def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
 
     Integers beyond 64 bits become floats; use `exact_record` for a record that will be written.
     `on_null` is called with each value that is no finite number and therefore becomes null."""
-    record = parse_value(raw, on_null)
+    record = _parse_value(raw, on_null)
     if not isinstance(record, dict):
         kind = "a bare value"
         if isinstance(record, list):
@@ -111,12 +111,9 @@ def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
     return record
 
 
-def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
-    """Parse any JSON value; NaN and the infinities become null, and `on_null` is called with
-    each.
-    """
+def _parse_value(raw: bytes, on_null: Callable[[str], object]) -> object:
     try:
-        value: object = orjson.loads(raw)
+        return orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         if (found := _parse_with_nulls(raw)) is not None:
             value, nulls = found
@@ -133,7 +130,6 @@ def parse_value(raw: bytes, on_null: Callable[[str], object] = str) -> object:
                 "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8"
             )
         raise BadLineError(f"{what}, at character {place}", kind=what) from error
-    return value
 
 
 def exact_record(raw: bytes, parsed: Record) -> Record:
