@@ -6,13 +6,16 @@ A package names them in its `pyproject.toml`, and genrm finds them by name:
     [project.entry-points."genrm.components"]
     brevity = "my_package:BREVITY"
 
-An extension is imported when it is first used. Each name belongs to one package.
+An extension is imported when it is first used. Each name belongs to one package. What its code
+raises ends the run with the name of its package: it is neither a bug of genrm nor a bad input.
 """
 
 import sys
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrm_cli.errors import UsageError
 
@@ -52,18 +55,42 @@ def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
         UsageError: the extension cannot be imported or is of another type; names its package and
             entry point.
     """
-    entry = _entry_points(seam, tuple(sys.path))[name]
-    try:
-        loaded = entry.load()
-    except Exception as error:  # the package's own code runs here
-        raise UsageError(
-            f"{_described(entry)} cannot be loaded: {type(error).__name__}: {error}. Repair or "
-            "uninstall the package."
-        ) from error
+    path = tuple(sys.path)
+    entry = _entry_points(seam, path)[name]
+    loaded = _loaded(entry, path)
     if not isinstance(loaded, expected):
         found = type(loaded).__name__
         raise UsageError(f"{_described(entry)} is a {found}; expected a {expected.__name__}.")
     return loaded
+
+
+@cache
+def _loaded(entry: "EntryPoint", _path: tuple[str, ...]) -> Any:
+    """Import an extension; the functions among the fields of a dataclass name it if they fail."""
+    loaded = _guarded_call(f"{_described(entry)} cannot be loaded", entry.load)
+    if isinstance(loaded, type) or not is_dataclass(loaded):
+        return loaded
+    given = {each.name: getattr(loaded, each.name) for each in fields(loaded) if each.init}
+    failed = f"{_described(entry)} failed"
+    guarded = {
+        name: partial(_guarded_call, failed, value)
+        for name, value in given.items()
+        if callable(value) and not isinstance(value, type)
+    }
+    form: Any = type(loaded)
+    return form(**given | guarded)
+
+
+def _guarded_call(failed: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    try:
+        return function(*given, **named)
+    except (Exception, SystemExit) as error:
+        # By the exceptions of genrm, an extension says what is wrong with a text.
+        if type(error).__module__.startswith("genrm_cli."):
+            raise
+        raise UsageError(
+            f"{failed}: {type(error).__name__}: {error}. Repair or uninstall the package."
+        ) from error
 
 
 def load_extensions(seam: Seam, expected: type[T]) -> dict[str, T]:

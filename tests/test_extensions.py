@@ -1,10 +1,13 @@
 """Extensions are found by the entry points of installed packages."""
 
 import pytest
+from genrm_process import Call, Genrm
 from installed_package import InstallPackage
 
 from genrm_cli.errors import UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension, load_extensions
+from genrm_cli.rollouts.formats import Format
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 
 def test_an_installed_extension_is_found_by_its_name(install_package: InstallPackage) -> None:
@@ -47,3 +50,43 @@ def test_a_name_belongs_to_one_package(install_package: InstallPackage) -> None:
         UsageError, match=r"two packages register 'brevity'.*brief-answers.*terse-answers"
     ):
         extension_names(Seam.COMPONENTS)
+
+
+FORMAT = """
+from dataclasses import replace
+from genrm_cli.rollouts.formats import named_fields
+TICKETS = named_fields("reply", "question", "ticket", name="tickets", example=dict())
+def fail(record): {body}
+TICKETS = replace(TICKETS, read=fail)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("return record['gone']", "failed: KeyError: 'gone'"),
+        ("raise SystemExit(3)", "failed: SystemExit: 3"),
+        ("return ['a text']", "read no rollouts"),
+        ("return None", "read no rollouts"),
+    ],
+)
+def test_a_format_that_fails_is_no_bug_of_genrm(
+    install_package: InstallPackage, genrm: Genrm, call: Call, body: str, problem: str
+) -> None:
+    """The run ends with 2 and names the package, whatever its code raises or returns."""
+    entry = {Seam.FORMATS: {"tickets": "ticket_log:TICKETS"}}
+    install_package("ticket_log", FORMAT.format(body=body), entry)
+    genrm.write("in.jsonl", [{"ticket": 1, "question": "How?", "reply": "So."}])
+    for command in ("score", "validate"):
+        ended = call(command, "in.jsonl", "--offline").ended(2)
+        assert problem in ended.err
+        assert "tickets" in ended.err
+
+
+def test_an_error_of_genrm_passes_through_an_extension(install_package: InstallPackage) -> None:
+    """A format says with it that a line is bad, which ends no run."""
+    body = "from genrm_cli.rollouts.rollout import UnreadableRecordError as E; raise E('no ticket')"
+    entry = {Seam.FORMATS: {"tickets": "odd_log:TICKETS"}}
+    install_package("odd_log", FORMAT.format(body=body), entry)
+    with pytest.raises(UnreadableRecordError, match="no ticket"):
+        load_extension(Seam.FORMATS, "tickets", Format).read({})

@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
+from genrm_cli.errors import UsageError
 from genrm_cli.groups.comparisons import (
     iter_further,
     iter_requests,
@@ -258,6 +259,10 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
             column = Column([None] * len(rows))
         else:
             column = kind.compute(component, rollouts, kept, ids)
+            if not isinstance(column, Column):
+                found = type(column).__name__
+                raise UsageError(f"the component {component.name} returned a {found}, no Column.")
+            column = column.checked(len(rows), component.name)
         judged.columns[component.name] = column.spread(rows, judged.size)
 
 

@@ -24,10 +24,12 @@
 A kind is such an object in a module of `genrm_cli.rewards.components`, or an entry point of the
 group `genrm.components` of an installed package."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.rollouts.rollout import Rollout
@@ -72,6 +74,28 @@ class Column:
                 notes[index] = self.notes[row]
         return Column(values, notes, self.failure)
 
+    def checked(self, size: int, component: str) -> "Column":
+        """Return the column if it has so many values, each a finite number or None, and notes that
+        JSON can hold.
+
+        Raises:
+            UsageError: it has not.
+        """
+        odd = [value for value in self.values if not _is_value(value)]
+        if odd or len(self.values) != size:
+            found = f"the value {odd[0]!r:.40}" if odd else f"{len(self.values)} values"
+            raise UsageError(
+                f"the component {component} returned {found}; expected {size} values: numbers up "
+                f"to {MOST:g}, or None."
+            )
+        try:
+            json.dumps(self.notes, ensure_ascii=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"the component {component}: notes are not JSON: {error}.") from error
+        # A number of numpy is a float that has no form in JSON.
+        values = [float(value) if isinstance(value, float) else value for value in self.values]
+        return Column(values, self.notes, self.failure)
+
     def with_copies(self, copies: Mapping[int, int]) -> "Column":
         """Return the column in which a rollout without a value has that of the one that it
         copies.
@@ -84,6 +108,10 @@ class Column:
         ]
         notes = [self.notes[index] for index in of] if self.notes else []
         return Column([self.values[index] for index in of], notes, self.failure)
+
+
+def _is_value(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and -MOST <= value <= MOST)
 
 
 @dataclass(frozen=True, kw_only=True)

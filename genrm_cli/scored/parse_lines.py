@@ -34,6 +34,8 @@ def parse_line(
     record = parse_record(line.raw, on_null)
     format_ = format_of(record, settings)
     rollouts = format_.read(record)
+    if not isinstance(rollouts, list) or not all(isinstance(each, Rollout) for each in rollouts):
+        raise UsageError(f"the format {format_.name} of an installed package read no rollouts.")
     check_declared(record, requirements)
     return record, format_, rollouts
 
