@@ -116,7 +116,7 @@ class PairRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class PairShare(Estimated):
+class PairShare:
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
     Attributes:
@@ -124,6 +124,9 @@ class PairShare(Estimated):
             depend on each other.
     """
 
+    value: float | None
+    low: float | None
+    high: float | None
     pairs: int
     items: int
 

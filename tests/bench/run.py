@@ -327,7 +327,9 @@ def measure_sockets(bench: Bench) -> Figures:
 
 def _load_server(part: str) -> Figures:
     command = [sys.executable, str(HERE / "serve_load.py"), part]
-    figures: Figures = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    # Its errors are shown, so that a failure can be understood.
+    ended = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    figures: Figures = json.loads(ended.stdout)
     return figures
 
 

@@ -127,13 +127,14 @@ def measure_sockets(folder: Path) -> dict[str, float]:
     """Return what a trainer sees of `genrm serve` and of NeMo Gym's own server, through sockets and
     in turn: cohorts of 8 in one judge's ring of 8 comparisons.
     """
-    judge_port, genrm_port, gym_port = (_free_port() for _ in range(3))
+    judge_port, genrm_port, gym_port = _free_ports(3)
     here = Path(__file__).parent
     judge = [sys.executable, here / "instant_judge.py", judge_port]
     gym = [GYM_PYTHON, here / "gym_server.py", gym_port, judge_port, SMALL]
     flags = ("--strategy", "circular", "--cohort-size", SMALL, "--queue", 1_000_000)
     genrm = [sys.executable, "-m", "genrm_cli", "serve", "--listen", f"127.0.0.1:{genrm_port}"]
     genrm += [*judge_flags(f"http://127.0.0.1:{judge_port}/v1"), "--no-probe", *flags, "-q"]
+    genrm += ["--journal", "served.sqlite"]  # that of another run would know the answers
     with contextlib.ExitStack() as started:
 
         def start(command: list[Any]) -> int:
@@ -147,10 +148,16 @@ def measure_sockets(folder: Path) -> dict[str, float]:
         return asyncio.run(_load(servers))
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+def _free_ports(count: int) -> list[int]:
+    """Return ports that no connection gets by chance before a server listens on them."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    free = []
+    for port in range(first - 1, 1_024, -1):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            free.append(port)
+        if len(free) == count:
+            break
+    return free
 
 
 async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
@@ -158,7 +165,9 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
     figures: dict[str, float] = {}
     cpu_s = dict.fromkeys(servers, 0.0)
     serial = itertools.count()
-    async with ClientBuilder().pool_idle_timeout(timedelta(hours=1)).build() as client:
+    # NeMo Gym's server closes a connection that was idle for five seconds, as all are while the
+    # other server is loaded. One that is closed while it is being used again would be an error.
+    async with ClientBuilder().pool_idle_timeout(timedelta(seconds=2)).build() as client:
 
         async def send(url: str, body: bytes) -> Response:
             while True:
