@@ -208,6 +208,7 @@ def evaluate(
     outcomes: Sequence[PairRecord], price_in: float = 0.0, price_out: float = 0.0
 ) -> JudgeQuality:
     """Measure the quality of a judge. Prices are per million tokens of prompts and replies."""
+    # Flips need both orders: with one of them, a failure would look like a preference.
     both = [outcome for outcome in outcomes if outcome.has_both]
     by_length: dict[int, list[PairRecord]] = {1: [], 0: [], -1: []}
     for outcome in outcomes:

@@ -77,6 +77,7 @@ class _LabelledLine:
         self.wrong = np.full(columns, np.nan)
         for each in records:
             self.results[each.chosen_index, each.rejected_index] = pair_result(each)
+            # A response has one grade, whichever pair it is read from.
             if each.rejected_index == 0:
                 self.right[each.chosen_index] = each.chosen_first.score_1
             if each.chosen_index == 0:

@@ -168,7 +168,7 @@ async def evaluate_judge(
                 judges = await _judge(
                     source, pairs, journal_for or result_uri or "-", replace(run, exchange=exchange)
                 )
-            source.verify_unchanged()
+            source.verify_unchanged()  # else figures would mix two inputs
             if judges is None:
                 return None
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
@@ -253,6 +253,7 @@ def _plan_of(run: RunContext) -> GroupPlan:
     pairing = PairingPlan("all_pairs", both_orders=True, repeats=repeats)
     size = run.settings.pairing.list_size
     both_orders = ListsInBothOrders(size, 2 * repeats, run.settings.pairing.seed)
+    # Replies would keep every text in memory until the end.
     return replace(run.plan, pairing=pairing, lists=both_orders, keep_replies=False)
 
 

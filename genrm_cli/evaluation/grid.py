@@ -45,7 +45,7 @@ from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
 _COIN = 0.5
-_MOST_CELLS = 200  # each asks about every pair
+_MOST_CELLS = 200  # each asks about every pair; more are a mistake in the axes
 # What a cell may set beside the settings of the judge itself: what changes its verdicts on a pair,
 # or their price.
 _CELL_KEYS = (
@@ -185,6 +185,7 @@ def _of_axes(axes: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
 
 def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Settings:
     flat: dict[str, Any] = {}
+    # Files name a setting by its key, and `Settings` by its name.
     names = {each.key: each.name for each in all_settings()}
     keys = {
         each.key for each in all_settings() if each.subject == "judge" or each.key in _CELL_KEYS
@@ -253,6 +254,7 @@ def compare_cells(
         earned[cell.name, 2] = _known(result.pairs, [pair.joint_credit for pair in result.pairs])
     accuracies = {option: share_of_items(each) for option, each in earned.items()}
     shares = {option: means_by_item(each) for option, each in earned.items()}
+    # Of equal options, the cheapest is first, and one order before both.
     ranked = sorted(
         accuracies,
         key=lambda option: (-(accuracies[option].value or 0.0), costs[option[0]], option[1]),
@@ -364,7 +366,8 @@ def _more_pairs(option: GridOption) -> int | None:
         return None
     if option.accuracy.items < _LEAST_ITEMS:
         return None
-    # Half of an interval at the joint level, and what more it takes for the power.
+    # Half of an interval at the joint level, and what more it takes for the power. It narrows with
+    # the root of the number of pairs.
     z = joint_z_95(1)
     wider = (gap.value - gap.low) * (1 + NormalDist().inv_cdf(POWER) / z) / gap.value
     return max(0, math.ceil(option.accuracy.pairs * (wider**2 - 1)))

@@ -65,6 +65,7 @@ def panel_quality(
     votes = votes.reshape(-1, k)
     products = (votes[:, :, None] * votes[:, None, :]).reshape(-1, k * k)
     # By line: the sums of votes, of their products, and the number of pairs.
+    # Draws of lines are then products of counts and sums, without a loop over pairs.
     sums = np.zeros((len(items), k + k * k + 1))
     np.add.at(sums, owner, np.column_stack([votes, products, np.ones(len(rows))]))
     share = np.array(weights) / sum(weights)

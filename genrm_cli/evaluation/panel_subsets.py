@@ -77,6 +77,7 @@ def panel_subsets(
                 else paired_difference(whole, means_by_item(earned[subset]), len(chosen) - 1, 1.0),
             )
         )
+    # Rounded: the last bit of a mean must not decide the order.
     found.sort(key=lambda each: (-rounded(each.accuracy.value or 0.0), each.tokens))
     return tuple(found)
 

@@ -116,7 +116,7 @@ def read_labels(source: Source, pairs: Iterable[LabelledPair]) -> PeopleLabels:
     """
     keys: dict[str, str] = {}
     for pair in pairs:
-        if pair.places == (0, 0):
+        if pair.places == (0, 0):  # the only pair of its line that people see
             keys |= {pair.id: pair.item, pair.item: pair.item}
     found = PeopleLabels()
     labels = []
@@ -174,7 +174,7 @@ def choose_to_label(records: Sequence[PairRecord], labels: PeopleLabels) -> list
     chosen: list[str] = []
     for each, count in zip(keys, counts, strict=True):
         chosen += random.sample(each, count)
-    random.shuffle(chosen)
+    random.shuffle(chosen)  # who stops early has labelled both strata alike
     return chosen
 
 

@@ -55,6 +55,7 @@ class ServiceCollector(Collector):
                         sample._replace(labels={**sample.labels, "route": route or "unmatched"})
                         for sample in metric.samples
                     ]
+                # A page that holds a family twice is not valid.
                 family = families.setdefault(metric.name, metric)
                 if family is not metric:
                     family.samples += metric.samples

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.serve.cohorts.rounds import RoundsService
-from genrm_cli.serve.service import RewardService
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +21,6 @@ class Routes:
 
     rounds: Mapping[str, RoundsService]
     field: str | None = None
-
-    @property
-    def services(self) -> list[RewardService]:
-        """All services."""
-        return [rounds.service for rounds in self.rounds.values()]
 
     def rounds_for(self, record: JsonObject) -> RoundsService:
         """Return the service for a record; raise `UnreadableRecordError` if none takes it."""

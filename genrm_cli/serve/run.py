@@ -53,6 +53,7 @@ async def serve(
     with listen_on(given, has_token=token is not None) as listening:
         async with AsyncExitStack() as resources:
             services = {}
+            # The first opens the endpoints that others share, and is closed last.
             for name, scorer in scorers.items():
                 await resources.enter_async_context(scorer)
                 services[name] = RewardService(
@@ -100,6 +101,7 @@ def _steps(
     if log_step is None and watch is None and scorer.settings.serve.reference is None:
         return None
     steps = StepMetrics(scorer.settings, scorer, log_step, watch)
+    # Closed in reverse: the last step ends before the watch and the files do.
     if watch is not None:
         resources.push_async_callback(watch.close)
     resources.callback(steps.end)

@@ -23,7 +23,8 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 
 _REFIT_AFTER = 0.02  # of the groups of the last fit: a calibration moves as their number does
-_MOST_PENDING = 64  # groups whose sums are not in the journal yet
+# Groups whose sums are not in the journal yet: a kill loses them, and other servers lack them.
+_MOST_PENDING = 64
 
 
 class RunningCalibration:

@@ -116,6 +116,7 @@ class RewardService:
         default the name. Raises `RefusedError` if the request cannot be served, and `GenrmError` if
         the group cannot be judged.
         """
+        # A round was restored under its key, when the first of its requests came.
         if name not in self.table.cohorts and key is None:
             self.restore(name)
         entry = self.table.cohorts.get(name) or self._open_cohort(name, size, key or name)
@@ -137,6 +138,7 @@ class RewardService:
         The others are answered at once if they wait for no other. Raises `RefusedError` as `join`
         does.
         """
+        # A generation may be aborted before any other of its group has ended.
         if name not in self.table.cohorts and self.restore(name) is None:
             self._open_cohort(name, size, name)
         entry = self.table.cohorts[name]
@@ -278,6 +280,7 @@ class RewardService:
             self.being_judged -= requests
         entry.judged = judged
         self._ready.append(_Judged(entry, members, group, judged, compared))
+        # With nothing else at the judge, there is nobody to wait for.
         if len(self._ready) >= _MAX_BATCH or not self.being_judged:
             self._conclude_ready()
         elif len(self._ready) == 1:
@@ -337,6 +340,7 @@ class RewardService:
         self.table.keep(entry)
 
     def _fail(self, entry: ServedGroup, error: Exception) -> None:
+        # The judge may still answer about a group that draining gave up.
         if entry.answer.done():
             return
         self.open_groups -= 1
@@ -365,6 +369,7 @@ class RewardService:
     async def _judge_late(self, entry: ServedGroup, member: Member) -> GroupAnswer:
         await asyncio.shield(entry.answer)  # the others come first: theirs does not change
         arriving = self._arriving_of(entry, member)
+        # It asks because the judge failed, so its requests are made again.
         arriving.forget_failures()
         is_late = member.id in entry.late
         members = entry.in_order(*([member.id] if is_late else []))

@@ -79,6 +79,7 @@ def in_order(ids: Iterable[str]) -> list[str]:
 
 def index_in(id_: str) -> int | None:
     """Return the non-negative integer that an id spells; None for other ids."""
+    # More digits than any group has members, so that no text is slow to convert.
     is_short_number = id_.isascii() and id_.isdecimal() and len(id_) < 10
     if not is_short_number or str(int(id_)) != id_:  # "07" is another id than "7"
         return None
@@ -130,7 +131,7 @@ class Cohort:
         if self.is_closed:
             self.late[member.id] = member
             return JoinResult.LATE
-        self.absent.discard(member.id)
+        self.absent.discard(member.id)  # its trainer resumed it
         self.members[member.id] = member
         index = index_in(member.id)
         self._has_indices = self._has_indices and index is not None and index < self.size

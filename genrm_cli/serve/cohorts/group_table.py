@@ -97,6 +97,7 @@ class ServedGroups:
     def _forget_stale(self) -> None:
         """Forget answers that were kept long enough, and the oldest ones of too many."""
         now_s = time.monotonic()
+        # All are kept for the same time, so the oldest is always the first.
         while self._kept and (self._kept[0][0] <= now_s or len(self._kept) > self._most):
             self.forget(self._kept.popleft()[1])
 

@@ -163,6 +163,8 @@ class RoundsService:
             rounds = self._groups[name] = Rounds.of_kept(name, self.service.restore(key))
         rounds.requests += 1
         try:
+            # One after the other: asking whether clients have left takes time, in which another
+            # request could take the same ticket.
             async with rounds.turn:
                 member_id = member.id if is_named else None
                 await rounds.look(member.digest, member_id)
@@ -176,6 +178,7 @@ class RoundsService:
                     member_id,
                     latest=self.service.table.cohorts.get(rounds.round),
                 )
+                # Else, after a restart, the answers of the last round would be those of this one.
                 if earlier not in ("", ticket.round):
                     self.service.journal.drop(key)
             member = replace(member, id=ticket.member_id)
@@ -186,6 +189,7 @@ class RoundsService:
         finally:
             rounds.requests -= 1
             if not rounds.requests:
+                # A second after the table forgets its cohort, at the latest.
                 asyncio.get_running_loop().call_later(self._keep_s + 1, self._forget, rounds)
         return score, answer
 

@@ -139,6 +139,7 @@ def identifier_of(value: object, name: str) -> str:
 
 def size_of(value: object, name: str = "size") -> int:
     """Return the size of a cohort, from 1 to `MAX_SIZE`."""
+    # To Python, true is the integer 1.
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
         raise UnreadableRecordError(f"{name} is not an integer between 1 and {MAX_SIZE}")
     return value

@@ -24,6 +24,7 @@ from genrm_cli.serve.shapes.call import (
     rollout_of,
     size_of,
 )
+from genrm_cli.settings.checks import first_repeated
 
 _COHORTS = "/v1/cohorts/"
 _MEMBERS = "/members/"
@@ -38,7 +39,8 @@ async def _judge(call: Call) -> JsonReply:
     if not all(isinstance(response, dict) for response in responses):
         raise UnreadableRecordError("a response is not an object with text or item")
     name = body.get("id")
-    deadline_s = deadline_of(body.pop("deadline_s", None))  # no part of the content
+    # No part of the content: a client that asks again may wait for another time.
+    deadline_s = deadline_of(body.pop("deadline_s", None))
     if name is None:
         name = digest_of(body).hex()[:32]
     name = identifier_of(name, "id")
@@ -46,8 +48,8 @@ async def _judge(call: Call) -> JsonReply:
         identifier_of(each.get("id", place), "id of a response")
         for place, each in enumerate(responses)
     ]
-    if len(set(ids)) < len(ids):
-        twice = next(id_ for id_ in ids if ids.count(id_) > 1)
+    twice = first_repeated(ids)
+    if twice is not None:
         raise UnreadableRecordError(f"two responses have the id {twice!r}")
     routes = [call.routes.rounds_for(_routing(body, response)) for response in responses]
     if len(set(map(id, routes))) > 1:
