@@ -133,7 +133,7 @@ def test_the_folder_of_nemo_gym_passes_its_own_test(tmp_path):
         path.parent.joinpath("__init__.py").touch()
         path.write_text(text)
     subprocess.run(
-        [sys.executable, "-m", "unittest", "tests/test_app.py"],
+        [sys.executable, "-m", "unittest", "discover", "tests"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         check=True,
