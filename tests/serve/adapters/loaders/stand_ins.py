@@ -5,10 +5,12 @@ Each has the signatures of the source that its test names.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
+
+from trainers_page import block, run_python
 
 
 @contextmanager
@@ -27,3 +29,41 @@ def modules(**contents: dict[str, Any]) -> Iterator[None]:
     finally:
         for name in made:
             del sys.modules[name]
+
+
+def _assign(trace: Any, advantage: float) -> None:
+    trace.advantage = advantage
+
+
+def prime_rl_algorithm(
+    url: str,
+    *,
+    value_of: Callable[[Any], float] = float,
+    is_trainable: Callable[[Any], bool] = lambda trace: trace.ok,
+    assign: Callable[[Any, float], object] = _assign,
+) -> Any:
+    """Return the algorithm of the page about trainers, on stand-ins for prime-rl.
+
+    Source: PrimeIntellect-ai/prime-rl 559b4477, `src/prime_rl/orchestrator/algo`.
+    """
+
+    class GRPO:
+        async def score_group(self, episodes: list[Any]) -> None:
+            rewards = [value_of(episode.traces[0].rewards["genrm"]) for episode in episodes]
+            for episode, reward in zip(episodes, rewards, strict=True):
+                assign(episode.traces[0], reward - sum(rewards) / len(rewards))
+
+    def trainable(episodes: list[Any]) -> Iterator[tuple[Any, Any]]:
+        pairs = ((episode, trace) for episode in episodes for trace in episode.traces)
+        return ((episode, trace) for episode, trace in pairs if is_trainable(trace))
+
+    algorithms: dict[str, Any] = {"grpo": GRPO}
+    with modules(
+        prime_rl__orchestrator__algo={"ALGORITHM_CLASSES": algorithms},
+        prime_rl__orchestrator__algo__base={"iter_trainable_traces": trainable},
+        prime_rl__orchestrator__algo__grpo={"GRPOAlgorithm": GRPO},
+        prime_rl__orchestrator__algo__routing={"assign_advantages": assign},
+    ):
+        run_python(block("prime-rl", "python", url))
+    sys.modules.pop("genrm_cli.adapters.prime_rl")
+    return algorithms["grpo"]()

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from served import texts
-from stand_ins import modules
+from stand_ins import modules, prime_rl_algorithm
 from trainers_page import block, run_python
 
 
@@ -155,32 +155,12 @@ def test_prime_rl(served, monkeypatch):
 
     Source: PrimeIntellect-ai/prime-rl 559b4477, `src/prime_rl/orchestrator/algo`; verifiers
     a60a606e, `Trace`."""
-
-    class GRPO:
-        async def score_group(self, episodes):
-            rewards = [episode.traces[0].rewards["genrm"] for episode in episodes]
-            for episode, reward in zip(episodes, rewards, strict=True):
-                assign(episode.traces[0], reward - sum(rewards) / len(rewards))
-
-    def assign(trace, advantage):
-        trace.advantage = advantage
-
-    def trainable(episodes):
-        return ((episode, trace) for episode in episodes for trace in episode.traces if trace.ok)
-
-    algorithms = {"grpo": GRPO}
-    with modules(
-        prime_rl__orchestrator__algo={"ALGORITHM_CLASSES": algorithms},
-        prime_rl__orchestrator__algo__base={"iter_trainable_traces": trainable},
-        prime_rl__orchestrator__algo__grpo={"GRPOAlgorithm": GRPO},
-        prime_rl__orchestrator__algo__routing={"assign_advantages": assign},
-    ):
-        run_python(block("prime-rl", "python", served.url))
+    algorithm = prime_rl_algorithm(served.url)
     monkeypatch.setenv("GENRM_SERVE_URL", served.url)
     short, long = texts(2, "prime")
     episodes = [episode_of(text) for text in (long, short, "", "broken")]
     episodes[3].traces[0].ok = False
-    asyncio.run(algorithms["grpo"]().score_group(episodes))
+    asyncio.run(algorithm.score_group(episodes))
     first, second, unscored, broken = (episode.traces[0] for episode in episodes)
     assert first.advantage == pytest.approx(-second.advantage)
     assert first.advantage > 0
@@ -188,9 +168,7 @@ def test_prime_rl(served, monkeypatch):
     assert unscored.advantage == 0.0
     assert broken.rewards == {}
     with pytest.raises(ValueError, match="several"):
-        asyncio.run(
-            algorithms["grpo"]().score_group([SimpleNamespace(traces=episodes[0].traces * 2)])
-        )
+        asyncio.run(algorithm.score_group([SimpleNamespace(traces=episodes[0].traces * 2)]))
 
 
 def episode_of(text):

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from served import texts
+from stand_ins import prime_rl_algorithm
 from trainers_page import block
 
 from genrm_cli.adapters.reward_client import MissingRewardError
@@ -93,6 +94,26 @@ def test_an_attempt_without_a_reward_fails_the_episode(environment):
     with pytest.raises(MissingRewardError, match="no reward"):
         asyncio.run(loaded.finalize(task, episode))
     assert all("genrm" not in trace.rewards for trace in episode.traces)
+
+
+def test_prime_rls_algorithm_rewards_traces_of_verifiers(environment, served):
+    """Episodes of one attempt each are compared, and one without an answer has no reward; the
+    classes of prime-rl, which no registry serves, are stand-ins.
+    """
+    loaded = environment()
+    given = [*texts(2, "prime-verifiers"), ""]
+    episodes = [episode_of(loaded, [text])[1] for text in given]
+    advantages = {}
+    algorithm = prime_rl_algorithm(
+        served.url,
+        value_of=lambda reward: reward.value,
+        is_trainable=lambda trace: True,
+        assign=lambda trace, advantage: advantages.update({id(trace): advantage}),
+    )
+    asyncio.run(algorithm.score_group(episodes))
+    low, high, none = (advantages[id(episode.traces[0])] for episode in episodes)
+    assert low == pytest.approx(-high)
+    assert low < none == 0
 
 
 def test_attempts_without_any_answer_are_left_alone(environment):
