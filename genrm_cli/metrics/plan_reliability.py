@@ -67,6 +67,13 @@ def expected_reliability(plan: PairingPlan, n: int, strength: float) -> float:
     return _explained(strength * _modes(plan, n))
 
 
+def predicted_reliability(
+    tried: PairingPlan, plan: PairingPlan, n: int, reliability: float
+) -> float:
+    """Return the reliability by a plan of a judge whose rewards by another one have this one."""
+    return _explained(_strength_of(_modes(tried, n), reliability) * _modes(plan, n))
+
+
 def rings_needed(
     plan: PairingPlan, n: int, reliability: float, interval: tuple[float, float]
 ) -> RingsNeeded:

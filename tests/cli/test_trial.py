@@ -111,24 +111,59 @@ def _read(terminal):
         return b""
 
 
+QUICK = ("--no-probe", "--price-in", "1", "--price-out", "2", "--quick", "--json")
+
+
 def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
     """It scores 30 groups in two rings and says mode, rings, reliability and cost; the whole run
     asks for the rest only.
     """
     genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
-    judge = (*judge_server.flags, "--no-probe", "--price-in", "1", "--price-out", "2")
-    finished = call("score", "in.jsonl", *judge, "--quick", "--json").ended(0)
+    judge = (*judge_server.flags, "--profile", "nemotron")
+    finished = call("score", "in.jsonl", *judge, *QUICK).ended(0)
     advice = json.loads(finished.out)["recommendation"]
-    assert advice["mode"].startswith(
-        "pairwise, as in the trial; lists in two orders: 64 comparisons"
-    )
-    assert re.fullmatch(r"--ring-k [0-9.]+(; at most [0-9.]+)?", advice["rings"])
-    assert re.match(r"0\.80 or more expected; 0\.\d\d \(.* in the trial", advice["reliability"])
+    assert advice["mode"] == "pairwise, as in the trial"
+    assert re.fullmatch(r"--ring-k [0-9.]+( as expected, .* to be sure)?", advice["rings"])
+    expected = r"0\.8\d \(0\.\d\d to 0\.\d\d\) expected; 0\.\d\d \(.*\) in 30 groups of the trial"
+    assert re.fullmatch(expected, advice["reliability"])
     assert "cost about" in advice["cost"]
     assert "the trial recommends for the whole run:\n  mode " in finished.err
     asked = judge_server.stats()["requests"]
-    call("score", "in.jsonl", *judge, "--ring-k", "2").ended(0)
+    call("score", "in.jsonl", *judge, "--no-probe", "--ring-k", "2").ended(0)
     assert judge_server.stats()["requests"] - asked == 2 * 10
+
+
+@pytest.mark.parametrize(
+    ("given", "other", "requests"),
+    [("pairwise", "listwise", 300 + 20), ("listwise", "pairwise", 60 + 100)],
+)
+def test_a_quick_trial_tries_both_modes_of_a_chat_model(
+    genrm, call, judge_server, given, other, requests
+):
+    """Ten groups in the other mode show which mode costs less for the same reliability; only their
+    verdicts are kept.
+    """
+    genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
+    finished = call("score", "in.jsonl", *judge_server.flags, "--judging", given, *QUICK).ended(0)
+    assert f"trying --judging {other} on up to 10 groups" in finished.err
+    assert judge_server.stats()["requests"] == requests
+    advice = json.loads(finished.out)["recommendation"]
+    assert re.match(
+        r"--judging listwise, at most 0\.\d+ for reliable rewards, where pairwise takes \d+\.",
+        advice["mode"],
+    )
+    assert advice["repeats"] == "--repeats 1"
+    suffixes = ("scored.jsonl", "comparisons.jsonl", "metrics.json", "journal.sqlite", "jsonl")
+    assert genrm.names() == {f"in.{suffix}" for suffix in suffixes}
+
+
+def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, call, judge_server):
+    """With one small group, the reliability is unknown and says what would show it."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    judge = (*judge_server.flags, "--profile", "nemotron")
+    advice = json.loads(call("score", "in.jsonl", *judge, *QUICK).ended(0).out)["recommendation"]
+    assert advice.keys() == {"mode", "reliability", "cost"}
+    assert advice["reliability"].startswith("unknown: groups of fewer than 4 rollouts")
 
 
 def test_a_quick_trial_is_of_one_file(genrm, call):

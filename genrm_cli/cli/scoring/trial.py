@@ -1,86 +1,211 @@
-"""`genrm score --quick`: what a trial on a few groups recommends for the whole run."""
+"""`genrm score --quick`: what a trial on a few groups recommends for the whole run.
+
+The trial asks in the mode that the user gave. A judge that could also be asked in the other mode is
+asked about some of the groups in that one, too. The modes are compared by what they cost for the
+same reliability: the trial shows the noise of both, not whether the judge is right."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import flag_of, number_text
+from genrm_cli.cli.console import flag_of, range_text, say, text_of
+from genrm_cli.cli.options import run_to_end
 from genrm_cli.cli.scoring.summary import interval_text
-from genrm_cli.errors import GenrmError, InputError, UsageError
-from genrm_cli.metrics.group_measures import RELIABLE_FROM, reliability_word
-from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
+from genrm_cli.errors import GenrmError, InputError, counted
+from genrm_cli.metrics.group_measures import reliability_word
+from genrm_cli.metrics.plan_reliability import (
+    predicted_reliability,
+    remedy_text,
+    typical_size,
+    unmeasured_text,
+)
 from genrm_cli.settings import Settings, changed
 
 if TYPE_CHECKING:
+    from genrm_cli.jobs.previews.preview import Preview
     from genrm_cli.scored.run_record import RunRecord
 
 # Enough for an interval of the reliability that tells a good judge from a poor one.
 _GROUPS = 30
+# Of the other mode: its verdicts are lost if the mode is not chosen.
+_OTHER_GROUPS = 10
 # What the count of each setting is called in a recommendation.
 _COUNTED = {"ring_k": "rings", "repeats": "repeats"}
 # The fewest rings, or orders of a list, in which verdicts on a group repeat and so show noise.
 _REPEATED = 2
 
 
-def trial_settings(settings: Settings) -> Settings:
+def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
     """Return the settings of a trial, which asks often enough to measure the judge's noise."""
     pairing = settings.pairing
     more: dict[str, float] = {"repeats": max(_REPEATED, pairing.repeats)}
     if settings.judge.judging == "pairwise":
         more = {"ring_k": max(_REPEATED, pairing.ring_k)}
-    return changed(settings, limit=min(_GROUPS, settings.limits.limit or _GROUPS), **more)
+    return changed(settings, limit=min(groups, settings.limits.limit or groups), **more)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One mode of the judge, tried on some groups; `settings` are those of the whole run in it."""
+
+    settings: Settings
+    record: "RunRecord"
+
+    @property
+    def mode(self) -> str:
+        return self.settings.judge.judging
+
+    @property
+    def counts(self) -> tuple[float, float, float] | None:
+        """The rings or repeats that reach a reliable reward at best, as expected, and at worst;
+        None where the trial does not tell.
+        """
+        needed = self.record.rings_needed
+        word = reliability_word(self.record.reliability_interval)
+        if needed is None or needed.expected is None or word == "unknown":
+            return None
+        # Infinite where all pairs, or the most repeats, would not be enough.
+        at_worst = float("inf") if needed.at_worst is None else needed.at_worst
+        return max(1.0, needed.at_best or 1.0), max(1.0, needed.expected), max(1.0, at_worst)
+
+    def whole(self) -> Settings:
+        """Return the settings of the whole run with the expected count."""
+        needed = self.record.rings_needed
+        if self.counts is None or needed is None:
+            return self.settings
+        count = self.counts[1]
+        value = int(count) if needed.setting == "repeats" else count
+        return changed(self.settings, **{needed.setting: value})
 
 
 def recommend(
-    trial: "RunRecord", uri: str, settings: Settings, keys: Mapping[str, str]
+    record: "RunRecord", uri: str, settings: Settings, keys: Mapping[str, str]
 ) -> dict[str, str]:
     """Return sentences about the whole run, by what they are about; blocks.
 
     Args:
+        record: of the trial.
         settings: those of the whole run, as the user gave them.
     """
-    mean = trial.reliability.mean
-    needed = trial.rings_needed
-    advice = {"mode": f"{settings.judge.judging}, as in the trial"}
-    count = None if needed is None else needed.expected
-    interval = trial.reliability_interval
-    found = f"{number_text(mean, '.2f')}{interval_text(interval)} in the trial"
-    if mean is None:
-        sizes = map(int, trial.group_sizes)
-        why = unmeasured_text(sizes, trial.strategy, trial.repeats, flag_of)
-        advice["reliability"] = f"unknown: {why}"
-    elif interval is None or reliability_word(interval) == "unknown":
-        advice["reliability"] = f"unknown: {found} says little"
-    elif needed is None or count is None:
-        is_panel = trial.panel is not None
-        remedy = remedy_text(needed, mean, flag_of, is_panel=is_panel)
-        advice["reliability"] = f"{found}: {remedy}"
-    else:
-        name = needed.setting
-        count = max(1.0, count)
-        most = count if needed.at_worst is None else max(1.0, needed.at_worst)
-        settings = changed(settings, **{name: int(count) if name == "repeats" else count})
-        at_most = "" if most == count else f"; at most {most:g}"
-        advice[_COUNTED[name]] = f"{flag_of(name)} {count:g}{at_most}"
-        advice["reliability"] = f"{RELIABLE_FROM:.2f} or more expected; {found}"
-    advice["cost"] = _cost_text(uri, settings, keys)
-    if settings.judge.judging == "pairwise":
-        lists = changed(settings, judging="listwise", repeats=_REPEATED, ring_k=1.0)
-        try:
-            calls = _cost_text(uri, lists, keys)
-        except UsageError:  # its profile cannot show lists
-            return advice
-        advice["mode"] += f"; lists in two orders: {calls}. --judging listwise --quick tries them"
+    trial = _Trial(settings, record)
+    advice = {"mode": f"{trial.mode}, as in the trial"}
+    other_mode = _preview(uri, settings, keys).other_mode
+    if other_mode is not None:
+        trial, advice["mode"] = _choose_mode(trial, other_mode[0], uri, keys)
+    needed = trial.record.rings_needed
+    if trial.counts is not None and needed is not None:
+        _, expected, most = trial.counts
+        worst = "more than the most" if most == float("inf") else f"{most:g}"
+        sure = "" if most == expected else f" as expected, {worst} to be sure"
+        advice[_COUNTED[needed.setting]] = f"{flag_of(needed.setting)} {expected:g}{sure}"
+    advice["reliability"] = _reliability_text(trial)
+    advice["cost"] = _preview(uri, trial.whole(), keys).plan.text()
     return advice
 
 
-def _cost_text(uri: str, settings: Settings, keys: Mapping[str, str]) -> str:
-    """Return the calls and the cost of the whole run, less the verdicts of the trial."""
+def _choose_mode(trial: _Trial, mode: str, uri: str, keys: Mapping[str, str]) -> tuple[_Trial, str]:
+    """Try the other mode, too; return the trial of the mode to take, and why."""
+    say(f"trying --judging {mode} on up to {counted(_OTHER_GROUPS, 'group')}")
+    as_given = f"{trial.mode}, as in the trial"
+    try:
+        other = _try_mode(trial, mode, uri, keys)
+    except GenrmError as error:
+        return trial, f"{as_given}; {mode} failed: {text_of(error)}"
+    groups = counted(other.record.groups - other.record.groups_left_out, "group")
+    if trial.counts is None or other.counts is None:
+        unknown = mode if other.counts is None else trial.mode
+        return trial, f"{as_given}; what {unknown} needs is unknown from {groups}"
+    ranges = {}
+    for each in (trial, other):
+        # What a run takes grows with its rings or repeats, so one estimate is enough.
+        plan = _preview(uri, each.whole(), keys, use_journal=False).plan
+        spent = plan.tokens_in + plan.tokens_out if plan.cost is None else plan.cost
+        least, expected, most = each.counts or (1.0, 1.0, 1.0)
+        ranges[each.mode] = (spent * least / expected, spent, spent * most / expected)
+    unit = "" if trial.settings.limits.price_in or trial.settings.limits.price_out else " tokens"
+    cheaper, dearer = (trial, other)
+    if ranges[mode][1] < ranges[trial.mode][1]:
+        cheaper, dearer = (other, trial)
+    at_most = ranges[cheaper.mode][2]
+    at_least = ranges[dearer.mode][0]
+    if at_most >= at_least:
+        return trial, f"{as_given}; {groups} do not show whether {mode} costs less"
+    return cheaper, (
+        f"--judging {cheaper.mode}, at most {at_most:,.4g}{unit} for reliable rewards, where "
+        f"{dearer.mode} takes {at_least:,.4g} or more; genrm eval --compare-modes measures which "
+        "is right more often"
+    )
+
+
+def _try_mode(trial: _Trial, mode: str, uri: str, keys: Mapping[str, str]) -> _Trial:
+    """Ask about some groups in another mode. Only its verdicts are kept, in the same journal."""
+    from genrm_cli.jobs.context import new_run
+    from genrm_cli.jobs.input_batch import BatchReport, score_inputs
+
+    settings = changed(
+        trial.settings, judging=mode, both_orders=False, goal="rewards", ring_k=1.0, repeats=1
+    )
+    with TemporaryDirectory(prefix="genrm-trial-") as folder:
+        tried = changed(
+            trial_settings(settings, _OTHER_GROUPS),
+            output=f"{folder}/trial.scored.jsonl",
+            journal=trial.record.journal,
+            probe=False,
+            max_unscored=1.0,
+        )
+        report = BatchReport(alone=True)
+        run_to_end(score_inputs([uri], new_run(tried, keys), report=report))
+    if report.only_error is not None:
+        raise report.only_error
+    if report.last is None or report.last.record is None:
+        raise InputError("nothing was scored.")
+    return _Trial(settings, report.last.record)
+
+
+def _reliability_text(trial: _Trial) -> str:
+    """Return the reliability that the whole run is expected to have, or why it is unknown."""
+    from genrm_cli.groups.compile import compile_plan
+
+    record = trial.record
+    mean = record.reliability.mean
+    interval = record.reliability_interval
+    needed = record.rings_needed
+    n = typical_size({int(size): count for size, count in record.group_sizes.items()})
+    if mean is None or interval is None:
+        sizes = map(int, record.group_sizes)
+        return f"unknown: {unmeasured_text(sizes, record.strategy, record.repeats, flag_of)}"
+    groups = counted(record.groups - record.groups_left_out, "group")
+    found = f"{mean:.2f}{interval_text(interval)} in {groups} of the trial"
+    if reliability_word(interval) == "unknown":
+        return f"unknown: {found} says little"
+    if trial.counts is None or needed is None or n is None:
+        remedy = remedy_text(needed, mean, flag_of, is_panel=record.panel is not None)
+        return f"{found}: {remedy}"
+    if needed.setting == "repeats":
+        # Source: Spearman and Brown, as for `repeats_needed`.
+        factor = trial.counts[1] / record.repeats
+        ends = [factor * each / (1 + (factor - 1) * each) for each in (mean, *interval)]
+    else:
+        tried = compile_plan(trial_settings(trial.settings)).pairing
+        plan = compile_plan(trial.whole()).pairing
+        ends = [predicted_reliability(tried, plan, n, each) for each in (mean, *interval)]
+    expected, low, high = ends
+    return f"{expected:.2f} ({range_text(low, high, '.2f', unit=1)}) expected; {found}"
+
+
+def _preview(
+    uri: str, settings: Settings, keys: Mapping[str, str], *, use_journal: bool = True
+) -> "Preview":
+    """Return what a whole run would ask, less what its journal has if that is used."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.previews.preview import iter_previews
 
+    if not use_journal:
+        settings = changed(settings, use_journal=False)
     check_settings(settings)
     [found] = iter_previews([uri], new_run(settings, keys))
     if isinstance(found, GenrmError):
         raise InputError(found.message)
-    return found.plan.text()
+    return found

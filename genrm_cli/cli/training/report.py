@@ -36,10 +36,12 @@ def report(
         print_json(written.figures)
     for run in written.runs:
         of = f"{run.figures.uri}: " if len(written.runs) > 1 else ""
-        reasons = (
-            f"- {each.text}" for each in run.trust.reasons if each.weight == run.trust.weight
-        )
-        say(f"{of}can I train on this? {run.trust.answer}", *reasons)
+        say(f"{of}can I train on this? {run.trust.answer}")
+        for reason in run.trust.reasons:
+            # An unknown reliability is said whatever weighs more: it may be the next to fail.
+            is_unknown = reason.tag == "noisy" and reason.weight == "unknown"
+            if reason.weight == run.trust.weight or is_unknown:
+                say(f"- {reason.text}")
     if rejected := sum(run.rejected for run in written.runs):
         say_warning(f"{counted(rejected, 'line')} could not be read; the page counts them.")
     if written.groups_bytes > _LARGE_BYTES:
