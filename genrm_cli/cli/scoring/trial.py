@@ -46,7 +46,7 @@ def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _ModeTrial:
     """One mode of the judge, tried on some groups; `settings` are those of the whole run in it."""
 
     settings: Settings
@@ -88,7 +88,7 @@ def recommend(
         record: of the trial.
         settings: those of the whole run, as the user gave them.
     """
-    trial = _Trial(settings, record)
+    trial = _ModeTrial(settings, record)
     advice = {"mode": f"{trial.mode}, as in the trial"}
     other_mode = _preview(uri, settings, keys).other_mode
     if other_mode is not None:
@@ -104,7 +104,9 @@ def recommend(
     return advice
 
 
-def _choose_mode(trial: _Trial, mode: str, uri: str, keys: Mapping[str, str]) -> tuple[_Trial, str]:
+def _choose_mode(
+    trial: _ModeTrial, mode: str, uri: str, keys: Mapping[str, str]
+) -> tuple[_ModeTrial, str]:
     """Try the other mode, too; return the trial of the mode to take, and why."""
     say(f"trying --judging {mode} on up to {counted(_OTHER_GROUPS, 'group')}")
     as_given = f"{trial.mode}, as in the trial"
@@ -138,7 +140,7 @@ def _choose_mode(trial: _Trial, mode: str, uri: str, keys: Mapping[str, str]) ->
     )
 
 
-def _try_mode(trial: _Trial, mode: str, uri: str, keys: Mapping[str, str]) -> _Trial:
+def _try_mode(trial: _ModeTrial, mode: str, uri: str, keys: Mapping[str, str]) -> _ModeTrial:
     """Ask about some groups in another mode. Only its verdicts are kept, in the same journal."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.input_batch import BatchReport, score_inputs
@@ -160,10 +162,10 @@ def _try_mode(trial: _Trial, mode: str, uri: str, keys: Mapping[str, str]) -> _T
         raise report.only_error
     if report.last is None or report.last.record is None:
         raise InputError("nothing was scored.")
-    return _Trial(settings, report.last.record)
+    return _ModeTrial(settings, report.last.record)
 
 
-def _reliability_text(trial: _Trial) -> str:
+def _reliability_text(trial: _ModeTrial) -> str:
     """Return the reliability that the whole run is expected to have, or why it is unknown."""
     from genrm_cli.groups.compile import compile_plan
 
