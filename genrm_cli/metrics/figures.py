@@ -66,6 +66,7 @@ def attempt(
     """
     try:
         return compute()
+    # Refusals are for the user, and a stop ends the run: neither is a bug.
     except (GenrmError, StoppedError):
         raise
     except Exception as error:  # noqa: BLE001  (a bug in a statistic, which is told in the end)

@@ -81,6 +81,7 @@ class Alpha(Mergeable):
     def add(self, values: Sequence[float]) -> None:
         """Add a unit: the values of all judges that gave one. Fewer than two are ignored."""
         n = len(values)
+        # One value cannot disagree.
         if n < 2:
             return
         total = math.fsum(values)
@@ -145,6 +146,7 @@ class PanelMetrics(Mergeable):
         counts = np.zeros(size)
         for (i, j, _), given in verdicts.items():
             known = [verdict for verdict in given if verdict is not None]
+            # Over other pairs than the others, a judge's scores would differ without disagreement.
             if len(known) < len(self.names):
                 continue
             gaps = [each.score_1 - each.score_2 - each.ranking for each in known]
@@ -155,6 +157,7 @@ class PanelMetrics(Mergeable):
         judged = counts > 0
         if judged.any():
             scores = sums[:, judged] / counts[judged]
+            # Groups differ in level, which is no agreement about their rollouts.
             scores -= scores.mean(axis=1, keepdims=True)
             products = scores @ scores.T
             self._products = products if self._products is None else self._products + products

@@ -119,6 +119,7 @@ def _part_of(stratum: LabelStratum) -> _StratumPart:
     spread = float(np.var(np.concatenate([judged, rest]), ddof=1))
     if len(rest) and spread > 0:
         shared = float(np.cov(truth, judged)[0, 1])
+        # The weight of least variance; beyond 0 and 1 only the noise of few labels leads.
         weight = min(1.0, max(0.0, shared / ((1 + n / len(rest)) * spread)))
     residuals = truth - weight * judged
     mean = float(residuals.mean())

@@ -145,8 +145,10 @@ class RunMetrics(Mergeable):
             self.journal_hits += 1
         else:
             self.verdicts += 1
+        # What the journal knows was paid by the run that asked.
         if not outcome.from_journal:
             self.calls += outcome.attempts
+            # The first call of each turn of a conversation is no retry.
             self.retries += max(0, outcome.attempts - outcome.turns)
             self.prompt_tokens += outcome.prompt_tokens
             self.completion_tokens += outcome.completion_tokens

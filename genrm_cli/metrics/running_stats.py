@@ -56,12 +56,14 @@ def _merged(mine: Any, theirs: Any) -> Any:
         return mine
     if isinstance(mine, list):
         return [a + b for a, b in zip(mine, theirs, strict=True)]
+    # Before numbers: True is one, too, and two of them would be 2.
     if isinstance(mine, bool):
         return mine or theirs
     if isinstance(mine, int | float | np.ndarray):
         return mine + theirs
     if isinstance(mine, dict):
         for key, value in theirs.items():
+            # Not `mine.get`: counters and default tables have a value for every key.
             mine[key] = _merged(dict.get(mine, key), value)
     else:
         mine.merge(theirs)
@@ -138,6 +140,7 @@ class RunningStats:
         """Return the normal 95 % interval of the mean; None for fewer than two numbers."""
         if self.mean is None or self.count < 2:
             return None
+        # The variance of a sample, n - 1, over n for that of its mean.
         half = Z_95 * math.sqrt(self.squares / self.count / (self.count - 1))
         return self.mean - half, self.mean + half
 
@@ -307,6 +310,7 @@ def odds_interval(share: float, error: float) -> tuple[float, float]:
     Source: J. B. Burbidge et al., JASA 83 (1988) 123, for the scale; its coverage is simulated by
     `python tests/bench/reliability.py`.
     """
+    # At the ends the odds have no logarithm.
     if not 0 < share < 1:
         return share, share
     distance = Z_95 * error

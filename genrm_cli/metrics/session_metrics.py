@@ -96,4 +96,5 @@ def _iter_fields(scenario: Mapping[str, object], metadata: object) -> Iterator[t
             for each in (value if isinstance(value, list) else (value,))
             if isinstance(each, str) and each
         )
+        # A list that names a value twice is still one session.
         yield from ((name, text) for text in dict.fromkeys(texts))

@@ -128,6 +128,7 @@ class VerdictCounts(Mergeable):
             swapped = verdicts.get(Comparison(j, i, repeat)) if in_order and i < j else None
             if swapped is not None:
                 self.both_orders.add(verdict, verdict_after_swap(swapped))
+            # With every earlier repeat, so that each two are compared once.
             for number in range(repeat):
                 earlier = verdicts.get(Comparison(i, j, number))
                 if earlier is not None:

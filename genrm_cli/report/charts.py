@@ -32,6 +32,7 @@ def draw_histogram(histogram: Histogram, tag: str, what: str) -> Markup:
     bars = []
     for number, count in enumerate(counts):
         if count:
+            # One group of thousands must still be seen and clicked.
             height = max(1.5, (_HEIGHT - _FOOT - _TOP) * count / top)
             title = (
                 f"{what} from {number_text(edges[number])} to "

@@ -61,6 +61,7 @@ def prompt_beginning(group: ScoredGroup, mask: Mask) -> str:
     """Return the beginning of the last turn that the group answers."""
     prompt = group.members[0].rollout.prompt
     text = prompt[-1].text if prompt else ""
+    # Cut before it is masked, which takes time by length; white space is joined afterwards.
     return " ".join(mask(text[: 8 * _PROMPT_CHARS]).split())[:_PROMPT_CHARS]
 
 

@@ -82,6 +82,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             [lengths[number] for number in rewarded],
             group.line.reliability,
             verdicts=_count_verdicts(pairs),
+            # With a line before it, as a heading or a list may begin the text.
             markup=[sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded],
         ),
         asked=len(group.comparisons) - not_asked,

@@ -18,6 +18,7 @@ def render_page(template: str, script_name: str | None = None, /, **values: obje
     policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
     environment = Environment(
         autoescape=True,
+        # A misspelt member must not become an empty text.
         undefined=StrictUndefined,
         trim_blocks=True,
         loader=FunctionLoader(_read),

@@ -209,6 +209,7 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
     paid = cost_of(metrics.prompt_tokens, metrics.completion_tokens, *prices)
     if paid and metrics.rollouts:
         cost |= {"cost": paid, "cost_of_1000": 1000 * paid / metrics.rollouts}
+    # A panel is as sure as the judge that was probed worst.
     probes = [judge.probe for judge in metrics.judge.judges]
     return {
         "time": metrics.time,
@@ -267,6 +268,7 @@ def histogram_of(
         return Histogram((), ())
     low = min(values) if least is None else least
     high = max(values) if most is None else most
+    # Equal values have no range that could be cut into bins.
     if high - low < LEAST_SPREAD:
         low = low - 0.5
         high = high + 0.5

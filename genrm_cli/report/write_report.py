@@ -104,6 +104,7 @@ def write_report(
             reason_text=reason_text,
             **values,
         )
+        # The groups are written between, one block at a time: they may be larger than memory.
         before, after = page.split(_MARK)
         sink.write(before.encode())
         sink.write(_inert("index", packed(render_record(page_index(runs)))))

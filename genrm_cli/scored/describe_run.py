@@ -94,6 +94,7 @@ def run_totals(
         repeats=pairing.repeats,
         wall_time_s=round(wall_time_s, 3),
         failed_figures=failed or None,
+        # Sums in another order differ in their last bits, and files must not.
         **rounded_figures(figures),
     )
 
@@ -203,6 +204,7 @@ def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) 
         spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares
     ]
     name = judge_name(settings) if specs else None
+    # A single judge has no weight, and a run without verdicts no judge at all.
     if not specs or not settings.panel.judges:
         return _one_judge(name, specs[0] if specs else None, settings)
     return replace(

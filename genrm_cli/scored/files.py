@@ -76,6 +76,7 @@ def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list
         UsageError: stdin and others; files that were scored as a set are read alone, or others as a
             set.
     """
+    # Two spellings of one file would show each of its rollouts twice.
     by_place: dict[str, str] = {}
     for uri in inputs:
         if not names_many(uri):
@@ -158,6 +159,7 @@ def _set_of(uris: Sequence[str], store: Store) -> ScoredInput:
             raise UsageError(
                 f"{uri} was changed or scored alone since the set was scored: score the set again."
             )
+    # Without one of its files, groups that span it would be shorter than they were judged.
     if missing := parts.keys() - {name_below(folder_of(stem), uri) for uri in uris}:
         raise UsageError(
             f"{min(missing)} belongs to the set {stem}, too: name all of its {len(parts)} files."

@@ -134,6 +134,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             )
 
     def _comparison(self, number: int) -> ComparisonRecord:
+        # Parsed again: as objects, the comparisons of a run would take most of the memory.
         comparison = parse_json(ComparisonRecord, self._comparisons[number])
         if comparison.reply is None:
             return replace(comparison, reply=self._reply_of(comparison))
@@ -173,6 +174,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                         first = first or f"{source.unit} {line.number}: {problem}"
                     for each in members:
                         self._add(each)
+                # A run may be writing this very file.
                 source.verify_unchanged()
                 of_file = self.lines - lines, len(self._groups) - rollouts
                 self.files.append(ScoredFile(source.identity, digest.hexdigest(), *of_file))
@@ -191,6 +193,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         self.has_comparisons = source is not None
         for line, comparison in () if source is None else _iter_comparisons(source):
             group = self._keys.get(str(comparison.group))
+            # Groups whose lines were all rejected have nobody to show their comparisons to.
             if group is not None:
                 self._comparisons.add(len(self._asked), line.raw)
                 self._asked.append(group)
@@ -217,6 +220,7 @@ def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]
 def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:
     """Return the row numbers of each group, in their order."""
     numbers = np.array(groups, dtype=np.uint32)
+    # Stable, since rows are kept in the order of the file.
     order = np.argsort(numbers, kind="stable")
     ends = np.searchsorted(numbers[order], np.arange(1, count))
     rows: Sequence[Sequence[int]] = np.split(order, ends)  # type: ignore[assignment]

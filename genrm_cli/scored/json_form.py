@@ -17,6 +17,7 @@ import msgspec
 from genrm_cli.json_types import Record
 
 _T = TypeVar("_T")
+# Types and not classes: an enumeration is a text as well, and is written by its value.
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 FormError = msgspec.ValidationError
@@ -61,6 +62,7 @@ def parse_json(form: type[_T], raw: bytes) -> _T:
     """
     try:
         return msgspec.json.decode(raw, type=form)
+    # Not a ValueError: the decoder recurses as deep as the text nests.
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

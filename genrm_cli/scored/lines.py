@@ -115,6 +115,7 @@ class ScoredLine(RolloutResult):
 
     def as_score(self) -> Score:
         """Return the reward and the `genrm` object, as formats write them into a line."""
+        # Formats decide where a line has its reward; it stands once in a line.
         record = to_json(self)
         return Score(record.pop("reward"), record)
 

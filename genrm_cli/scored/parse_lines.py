@@ -82,6 +82,7 @@ def format_of(record: Record, settings: InputSettings) -> Format:
     return FORMATS.get(settings.format) or installed_formats()[settings.format]
 
 
+# Called for each line; a command reads with one or two settings.
 @lru_cache(maxsize=8)
 def settled_fields(settings: InputSettings) -> Mapping[str, str]:
     """Return the fields about which the settings say something, with their roles."""

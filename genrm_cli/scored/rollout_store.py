@@ -76,7 +76,8 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:
         if self._last is None or self._last[0] != span:
-            turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301  (our own bytes)
+            # Our own bytes, as above.
+            turns, tools, media = pickle.loads(self._prompts.read(*span))  # noqa: S301
             self._last = (
                 span,
                 (

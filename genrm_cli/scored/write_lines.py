@@ -32,6 +32,7 @@ def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
         advantage=rewards.advantage_of(score),
         comparisons=score.comparisons,
         failed=score.failed,
+        # Most rollouts have none of these, and their lines stay short.
         caused_failures=score.caused_failures or None,
         components=components or None,
         shortened=score.shortened or None,
@@ -61,6 +62,7 @@ def scored_line(score: RolloutScore, rewards: GroupRewards, plan: GroupPlan) -> 
         or None,
         neutralised=score.neutralised or None,
         equal_to=score.equal_to,
+        # A reward of one part explains itself, unless a gate replaced it.
         total=_total_record(total, plan)
         if total is not None and (plan.rewards.settings.total is not None or total.gated_by)
         else None,
@@ -96,6 +98,7 @@ def outcome_fields(outcome: Outcome, verdict: Verdict | None) -> Record:
         if isinstance(result, Failure)
         else None,
         "attempts": outcome.attempts,
+        # A tenth of a millisecond is below what networks repeat.
         "latency_s": round(outcome.latency_s, 4),
         "prompt_tokens": outcome.prompt_tokens,
         "completion_tokens": outcome.completion_tokens,
@@ -113,6 +116,7 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Record
     key = outcome.journal_key.hex() if outcome.journal_key and not with_reply else None
     fields = outcome_fields(outcome, comparison.verdict)
     if isinstance(outcome.result, Grades) and outcome.result.places:
+        # Graders answer in the order shown, and may leave out responses.
         by_place = dict(outcome.result.by_place())
         fields["grades"] = tuple(by_place.get(place) for place in range(len(indices)))
     record = ComparisonRecord(
