@@ -196,6 +196,29 @@ def test_a_record_that_does_not_fit_is_left_out_and_named(
     assert b"signal: found 'gone'" in call("watch", ".", "--fail-on", "look").ended(7).out
 
 
+def test_doubtful_records_of_a_history_are_said(
+    genrm: Genrm, call: Call, watched: tuple[str, ...]
+) -> None:
+    """A partial record is left out, and a time in the future is named, by the next run and by the
+    command; runs of one name in two folders are told apart.
+    """
+    score_dumps(call, genrm, watched, range(1))
+    good = json.loads((genrm.folder / "dump-0.metrics.json").read_text())
+    (genrm.folder / "late.metrics.json").write_text(json.dumps({**good, "time": "2999-01-01"}))
+    (genrm.folder / "half.metrics.json").write_text(json.dumps({**good, "partial": True}))
+    said = ("late.metrics.json: dated in the future", "half.metrics.json: partial results")
+    scored = call("score", write_dump(genrm.folder, 1), *watched).ended(0)
+    shown = call("watch", ".").ended(0)
+    assert all(text in run.err for run in (scored, shown) for text in said)
+    (genrm.folder / "b").mkdir()
+    (genrm.folder / "b/x.metrics.json").write_text(
+        json.dumps({**good, "output": "b/dump-0.scored.jsonl"})
+    )
+    lines = call("watch", ".").ended(0).out.decode().splitlines()
+    assert sum(line.startswith("b/dump-0.scored.jsonl ") for line in lines) == 1
+    assert any(line.startswith("dump-1 ") for line in lines)
+
+
 def test_the_page_needs_no_script(genrm: Genrm, call: Call, watched: tuple[str, ...]) -> None:
     """`genrm watch --page` writes the state, the charts and the dumps as one file."""
     call("score", write_dump(genrm.folder, 1), *watched)

@@ -1,6 +1,7 @@
 """Render the states of judges over many runs."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from genrm_cli.cli.console import number_text, percent_text, range_text
 from genrm_cli.cli.tables import Table, names, numbers
@@ -43,10 +44,11 @@ def watched_judges(timelines: Timelines) -> list[WatchedJudge]:
 def iter_history_parts(timelines: Timelines) -> Iterator[str | Table]:
     """Yield the table of all dumps, then the last figures and the state of each judge."""
     several = len(timelines.latest) > 1
+    label_of = _labels([state.dump for state in timelines.states])
     table = Table([*names("dump", *["judge"] * several, "state"), *numbers(*_COLUMNS)])
     for state in timelines.states:
         table.add(
-            _short(state.dump),
+            label_of[state.dump],
             *[state.judge] * several,
             state.state.value,
             *(_value_text(name, state.signals[name].value) for name in _COLUMNS.values()),
@@ -54,7 +56,7 @@ def iter_history_parts(timelines: Timelines) -> Iterator[str | Table]:
     yield table
     for judge, state in timelines.latest.items():
         if sum(each.judge == judge for each in timelines.states) > 1:
-            yield f"\n{judge}: figures of {_short(state.dump)}, with 95 % intervals"
+            yield f"\n{judge}: figures of {label_of[state.dump]}, with 95 % intervals"
             yield _figures(state.signals)
         yield f"\nstate: {STATES.get(state.state, state.state.value)}"
         yield from (f"- {text}" for text in state.reasons)
@@ -88,5 +90,8 @@ def _value_text(signal: str, value: float | None) -> str:
     return percent_text(value) if SIGNALS[signal].is_share else number_text(value, ".2f")
 
 
-def _short(dump: str) -> str:
-    return dump.rpartition("/")[2].removesuffix(".scored.jsonl")
+def _labels(dumps: Sequence[str]) -> dict[str, str]:
+    """Return the names of files without folders and suffix; those that share a name, whole."""
+    short = {dump: dump.rpartition("/")[2].removesuffix(".scored.jsonl") for dump in dumps}
+    counts = Counter(short.values())
+    return {dump: name if counts[name] == 1 else dump for dump, name in short.items()}
