@@ -1,10 +1,12 @@
 """`genrm init`: a settings file from what an endpoint serves."""
 
+import os
 import re
 import tomllib
 
 import pytest
-from genrm_process import make_rollouts
+from genrm_process import COMMAND, make_rollouts
+from processes import start_process
 
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile
@@ -58,6 +60,37 @@ def test_several_models_need_a_choice(genrm, call, judge_server):
     chosen = call("init", "--model", "c", OPENAI_BASE_URL=judge_server.base_url)
     assert chosen.code == 0
     assert "does not list the model 'c'; it lists a, b" in chosen.err
+
+
+def test_on_a_terminal_it_asks_for_what_is_not_given(genrm, judge_server):
+    """Endpoint, one of several models, a file, its prices: a wrong answer is asked again."""
+    judge_server.behave(models=["b", "a"])
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    ours, its = os.openpty()
+    answers = (judge_server.base_url, "7", "2", "in.jsonl", "1", "")
+    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+    child = start_process(
+        [*COMMAND, "init"],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        cwd=genrm.folder,
+        env=genrm.environment(TERM="dumb"),
+    )
+    os.close(its)
+    said = b""
+    try:
+        while block := os.read(ours, 65_536):
+            said += block
+    except OSError:  # the other end is closed
+        os.close(ours)
+    assert child.wait(60) == 0, said
+    assert said.count(b"model (1 to 2, or its name)? ") == 2
+    written = tomllib.loads((genrm.folder / "genrm.toml").read_text())
+    assert written["model"] == "b"
+    assert written["price_in"] == 1.0
+    assert "price_out" not in written
+    assert b"2 comparisons: 2 calls to make" in said
 
 
 def test_an_endpoint_without_a_list_needs_a_model(genrm, call, judge_server):

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.cli.scoring.preview_text import preview_lines
 from genrm_cli.cli.served_models import list_served_models
 from genrm_cli.cli.tables import print_parts
-from genrm_cli.errors import JudgeError, UsageError, naming
+from genrm_cli.errors import JudgeError, SettingRef, UsageError, counted, naming
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.kinds import Value
+from genrm_cli.settings.table import setting_named, value_of
 
 _NAME = "genrm.toml"
 # The roles of a field that decide what the judge sees; `ignore` is none of them.
@@ -32,18 +33,28 @@ def init(
     """Write a commented genrm.toml for a judge into this folder, and trust it.
 
     Lists the models that the endpoint serves. With a file of rollouts, finds out how to read it:
-    by a trial on its first lines, or by asking what each open field is. Without a terminal, name
-    the fields with flags. Then shows how the file is read, and the calls and cost of a run.
+    by a trial on its first lines, or by asking what each open field is. On a terminal, asks for
+    what is not given; elsewhere, name the model and the fields with flags. Then shows how the file
+    is read, and the calls and cost of a run.
 
     Example: genrm init rollouts.jsonl --base-url http://localhost:8000/v1
     """
     from genrm_cli.settings.sources.settings_file import find_settings_file, trust
 
     settings = invocation.settings
-    judge = settings.judge
     path = Path(_NAME)
     if path.exists() and not settings.output.force:
         raise UsageError(f"{_NAME} exists; edit it, or ", naming("use $force to overwrite it."))
+    chosen: dict[str, Value] = {
+        origin.key: origin.value
+        for origin in invocation.origins
+        if origin.source == "flag" and origin.key not in _IN_TEMPLATE
+    }
+    is_guided = sys.stdin.isatty() and sys.stdout.isatty()
+    if is_guided and not settings.judge.base_url:
+        url = _ask("endpoint of the judge, such as http://localhost:8000/v1: ")
+        settings = changed(settings, base_url=(url,) if url else ())
+    judge = settings.judge
     if not judge.base_url:
         raise UsageError(
             naming(
@@ -51,20 +62,19 @@ def init(
                 "OPENAI_BASE_URL."
             )
         )
-    model = _model_of(judge)
-    chosen: dict[str, Value] = {
-        origin.key: origin.value
-        for origin in invocation.origins
-        if origin.source == "flag" and origin.key not in _IN_TEMPLATE
-    }
+    model = _model_of(judge, is_guided=is_guided)
+    if is_guided and sample is None:
+        sample = _ask("a file of rollouts (Enter for none): ") or None
     if sample is not None:
         chosen |= _fields_of(sample, settings)
+    if is_guided and sample is not None:
+        chosen |= _prices_of(settings)
     _write(path, judge, model, chosen)
     # The user has just chosen its contents.
     trust(find_settings_file(path.parent), path.parent)
     print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
     if sample is None:
-        print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --limit 5")
+        print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --quick")
         return 0
     return _preview(sample, changed(settings, model=model, **chosen))
 
@@ -95,7 +105,7 @@ def _preview(sample: str, settings: Settings) -> int:
     if found.error is not None:
         say_warning(f"{sample} cannot be read yet; `genrm validate {sample}` says what to set.")
         return found.error.exit_code
-    print_text(f"\nNext: genrm score {sample} --limit 5, and without --limit for the rest")
+    print_text(f"\nNext: genrm score {sample} --quick, and without --quick for the whole run")
     return 0
 
 
@@ -108,6 +118,7 @@ def _fields_of(sample: str, settings: Settings) -> dict[str, str]:
         propose_fields,
         sample_of,
     )
+    from genrm_cli.rollouts.reading.account import shown_text
 
     given = settings.input
     with new_run(settings).open_source(sample) as source:
@@ -119,32 +130,28 @@ def _fields_of(sample: str, settings: Settings) -> dict[str, str]:
     if proposal is not None:
         prompt = {} if proposal.prompt_field is None else {"prompt_field": proposal.prompt_field}
         return {**prompt, "response_field": proposal.response_field}
-    asked = {path: _ask_role(path, text) for path, text in found.items()}
-    roles = {path: role for path, role in asked.items() if role is not None}
+    roles = {}
+    expected = f"{', '.join(_ROLES[:-1])} or {_ROLES[-1]}"
+    for path, text in found.items():
+        print_text(f"{path}, such as {shown_text(text)}:")
+        role = _choose(f"  {expected}? ", _ROLES, path)
+        if role is not None:
+            roles[path] = role
     return fields_as_told(records, roles, given)
 
 
-def _ask_role(path: str, text: str) -> str | None:
-    """Ask what a field is, again after a word that is no role; None without an answer."""
-    from genrm_cli.rollouts.reading.account import shown_text
-
-    print_text(f"{path}, such as {shown_text(text)}:")
-    expected = f"{', '.join(_ROLES[:-1])} or {_ROLES[-1]}"
-    while True:
-        try:
-            answer = input(f"  {expected}? ").strip().lower()
-        except EOFError:
-            return None
-        if not answer:
-            return None
-        meant = [role for role in _ROLES if role.startswith(answer)]
-        if len(meant) == 1:
-            return meant[0]
-        if not sys.stdin.isatty():
-            raise UsageError(f"{path}: {answer!r} is not one of {expected}.")
+def _prices_of(settings: Settings) -> dict[str, Value]:
+    """Ask for the prices that are not given; without one, runs have no cost."""
+    prices: dict[str, Value] = {}
+    for name, of in (("price_in", "prompt"), ("price_out", "reply")):
+        if value_of(settings, name):
+            continue
+        if answer := _ask(f"price per million {of} tokens (Enter for none): "):
+            prices[name] = setting_named(name).convert(answer, SettingRef(name))
+    return prices
 
 
-def _model_of(judge: JudgeSettings) -> str:
+def _model_of(judge: JudgeSettings, *, is_guided: bool) -> str:
     """Return the model that the user names, or the only one that the endpoint serves."""
     from genrm_cli.judging.client import CallError
 
@@ -162,15 +169,49 @@ def _model_of(judge: JudgeSettings) -> str:
         say_warning(detail)
         return judge.model
     names = ", ".join(served) or "none"
-    print_text(f"models at {url}: {names}")
-    if judge.model is None and len(served) != 1:
+    model = judge.model
+    if is_guided and model is None and len(served) > 1:
+        print_text(f"models at {url}:")
+        for number, name in enumerate(served, 1):
+            print_text(f"  {number}  {name}")
+        model = _choose(f"model (1 to {len(served)}, or its name)? ", served, "model")
+    else:
+        print_text(f"models at {url}: {names}")
+    if model is None and len(served) != 1:
         raise UsageError(
-            f"{url} serves {len(served)} models; ", naming("choose one with $model: "), f"{names}."
+            f"{url} serves {counted(len(served), 'model')}; ",
+            naming("choose one with $model: "),
+            f"{names}.",
         )
-    model = judge.model or served[0]
+    model = model or served[0]
     if served and model not in served:
         say_warning(f"{url} does not list the model {model!r}; it lists {names}.")
     return model
+
+
+def _choose(question: str, choices: Sequence[str], where: str) -> str | None:
+    """Ask for a choice, by its number or the beginning of its name; None without an answer.
+
+    On a terminal, ask again after a wrong answer."""
+    while answer := _ask(question).lower():
+        meant = [name for name in choices if name.lower().startswith(answer)]
+        exact = [name for name in choices if name.lower() == answer]
+        if answer.isdecimal() and 0 < int(answer) <= len(choices):
+            exact = [choices[int(answer) - 1]]
+        if len(exact or meant) == 1:
+            return (exact or meant)[0]
+        if not sys.stdin.isatty():
+            expected = f"{', '.join(choices[:-1])} or {choices[-1]}"
+            raise UsageError(f"{where}: {answer!r} is not one of {expected}.")
+    return None
+
+
+def _ask(question: str) -> str:
+    """Ask for a text; empty at the end of the input."""
+    try:
+        return input(question).strip()
+    except EOFError:
+        return ""
 
 
 def _quoted(value: Value) -> str:
