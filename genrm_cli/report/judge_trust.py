@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text
 from genrm_cli.report.report_figures import Mean, RunFigures, Share, share_of
@@ -117,12 +118,12 @@ def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
         text = f"All rewards are equal in {_share_text(flat, 'groups')}: nothing to learn there."
         yield Ground(_weight_of(flat.value, 0.5), text, "no-spread")
     yield from _of_reliability(figures)
-    for share, text, tag in (
-        (figures.caused_failures, "rollouts make requests to the judge fail", "caused_failures"),
-        (figures.repeated, "responses duplicate another response in their group", "repeated"),
-    ):
-        if share.count:
-            yield Ground("care", f"{share.count:,} {text}.", tag)
+    if caused := figures.caused_failures.count:
+        who = counted(caused, "rollout makes", "rollouts make")
+        yield Ground("care", f"{who} requests to the judge fail.", "caused_failures")
+    if repeated := figures.repeated.count:
+        who = counted(repeated, "response duplicates", "responses duplicate")
+        yield Ground("care", f"{who} another response in the group.", "repeated")
 
 
 _RELIABILITY: dict[str, tuple[Weight, str]] = {
