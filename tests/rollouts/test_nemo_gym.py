@@ -1,5 +1,8 @@
 """NeMo Gym lines, with every trap that real files hold."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from genrm_cli.rollouts.formats import FORMATS, recognise
@@ -283,132 +286,15 @@ def test_an_input_without_a_response_has_no_answer():
         assert read_one(line([])).answer == ""
 
 
-def test_the_task_is_the_first_name_that_says_something():
-    """Task index, else prompt id, else example or scenario id; 0 is a name, an empty text is
-    none.
+def test_the_fields_of_a_line_say_what_its_rollout_is():
+    """Its task is the first name that says something (0 does, an empty text does not), attempts are
+    counts, and what the writer took out of training is excluded with the reason.
     """
-    cases = [
-        (
-            {
-                "_ng_task_index": 3,
-                "prompt_id": "p",
-                "example_id": "e",
-            },
-            "task:3",
-        ),
-        ({"_ng_group_id": "g", "_ng_task_index": 3}, "group:g"),
-        ({"_ng_group_id": "", "_ng_task_index": 3}, "task:3"),
-        ({"_ng_task_index": 0, "prompt_id": "p"}, "task:0"),
-        ({"_ng_task_index": None, "prompt_id": "p"}, "prompt_id:p"),
-        ({"prompt_id": "p", "example_id": "e"}, "prompt_id:p"),
-        ({"prompt_id": "", "example_id": 0}, "example:0"),
-        ({"scenario": {"scenario_id": "s"}}, "scenario:s"),
-        (
-            {
-                "example_id": "e",
-                "scenario": {"scenario_id": "s"},
-            },
-            "example:e",
-        ),
-        ({"_ng_task_index": True}, None),
-        (
-            {
-                "_ng_task_index": [1],
-                "prompt_id": {"a": 1},
-                "scenario": "s",
-            },
-            None,
-        ),
-        ({}, None),
-    ]
-    for names, task in cases:
-        assert read_one(line([said("x")], **names)).task == task
-
-
-def test_the_rollout_index_is_a_whole_number_or_none():
-    """Anything but a whole number of reasonable size is no rollout index."""
-    cases = [
-        (0, 0),
-        (7, 7),
-        (None, None),
-        ("7", None),
-        (True, None),
-        (1.0, None),
-        (2**80, None),
-    ]
-    for value, index in cases:
-        assert read_one(line([said("x")], _ng_rollout_index=value)).index == index
-
-
-def test_attempts_are_counts():
-    """The attempt at the group and at the rollout; anything but a count is the first attempt."""
-    cases = [
-        ({}, (0, 0)),
-        (
-            {"_ng_group_attempt": 2, "_ng_attempt_index": 1},
-            (2, 1),
-        ),
-        (
-            {"_ng_group_attempt": -1, "_ng_attempt_index": True},
-            (0, 0),
-        ),
-        (
-            {"_ng_group_attempt": 2**40, "_ng_attempt_index": "1"},
-            (0, 0),
-        ),
-    ]
-    for names, attempts in cases:
-        rollout = read_one(line([said("x")], **names))
-        assert (rollout.group_attempt, rollout.attempt) == attempts
-
-
-def test_masked_and_failed_rows_are_excluded():
-    """What the writer took out of training is read and kept, and marked with the reason."""
-    cases = [
-        ({"mask_sample": True}, "masked (mask_sample)"),
-        ({"instance_config": {"mask_sample": True}}, "masked (mask_sample)"),
-        (
-            {
-                "mask_sample": False,
-                "instance_config": {"mask_sample": False},
-            },
-            None,
-        ),
-        ({"_ng_failure_class": "judge_failed"}, "failed (judge_failed)"),
-        ({"_ng_failure_class": None}, None),
-        ({"sample_loss_mask": [[0, 0.0]]}, "masked (sample_loss_mask)"),
-        ({"sample_loss_mask": [0, 1]}, None),
-        ({"sample_loss_mask": []}, None),
-        ({"ok": False}, "failed (ok is false)"),
-        ({"ok": None}, None),
-    ]
-    for fields, excluded in cases:
-        assert read_one(line([said("x")], **fields)).excluded == excluded
-
-
-def test_an_incomplete_response_is_truncated():
-    """The Responses API says why a response is incomplete."""
-    cases = [
-        (
-            {
-                "status": "incomplete",
-                "incomplete_details": {"reason": "max_output_tokens"},
-            },
-            True,
-        ),
-        (
-            {
-                "status": "incomplete",
-                "incomplete_details": {"reason": "content_filter"},
-            },
-            False,
-        ),
-        ({"status": "completed", "incomplete_details": None}, False),
-    ]
-    for response, truncated in cases:
-        record = line([said("x")])
-        record["response"] |= response
-        assert read_one(record).is_truncated == truncated
+    cases = json.loads(Path(__file__).with_name("record_fields.json").read_bytes())
+    for case in cases:
+        rollout = read_one(line([said("x")]) | case["line"])
+        read = {name: getattr(rollout, name) for name in case["rollout"]}
+        assert read == case["rollout"], case["line"]
 
 
 def test_every_kind_of_item_is_kept_in_order():
@@ -465,20 +351,6 @@ def test_every_kind_of_item_is_kept_in_order():
         Media("image", "data:image/png;base64,..."),
         Turn("environment", "[compaction]"),
     )
-
-
-def test_the_principle_is_text():
-    """A principle is a text or a list of texts; blank ones are none."""
-    cases = [
-        ("Be safe.", "Be safe."),
-        (["a", "b"], "1. a\n2. b"),
-        ("", None),
-        (" ", None),
-        ([], None),
-        (5, None),
-    ]
-    for value, principle in cases:
-        assert read_one(line([said("x")], principle=value)).principle == principle
 
 
 def test_an_empty_object_is_no_response():
