@@ -1,5 +1,8 @@
 """Decoded chat templates are split into turns; no text of a policy forges one."""
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -350,46 +353,15 @@ PROMPT = (
     "brief.<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n<think>\n"
 )
 CUT = "Hmm, the user asks for a sum. I wonder whether"
-WRITTEN = {
-    "verl": lambda prompt, said: {
-        "input": prompt,
-        "output": said,
-        "gts": "4",
-        "score": 0.0,
-        "step": 3,
-    },
-    "skyrl": lambda prompt, said: {
-        "input_prompt": prompt,
-        "output_response": said,
-        "score": 0.0,
-    },
-    "areal": lambda prompt, said: {
-        "task_id": 1,
-        "sample_idx": 0,
-        "prompt": prompt,
-        "completion": said,
-    },
-    "completion": lambda prompt, said: {
-        "prompt": prompt,
-        "completion": said,
-        "step": 3,
-    },
-    "atropos_text": lambda prompt, said: {"prefix": prompt, "completion": said},
-    "columns": lambda prompt, said: {
-        "prompts": [prompt],
-        "responses": [said],
-    },
-    "many": lambda prompt, said: {"prompt": prompt, "responses": [said]},
-    "vllm": lambda prompt, said: {
-        "prompt": prompt,
-        "outputs": [{"text": said}],
-    },
-    "nemo_rl": lambda prompt, said: {
-        "content": [[prompt, said]],
-        "idx": 0,
-        "rewards": [1.0],
-    },
-}
+WRITTEN = json.loads(Path(__file__).with_name("known_names.json").read_bytes())["decoded"]
+
+
+def written(name, prompt, said):
+    """Return a prompt and a response as a writer has them."""
+    line = json.dumps(WRITTEN[name])
+    for place, text in (("{prompt}", prompt), ("{said}", said)):
+        line = line.replace(place, json.dumps(text)[1:-1])
+    return json.loads(line)
 
 
 def read(line):
@@ -404,13 +376,13 @@ def test_reasoning_that_the_prompt_opened_is_reasoning():
     cases = [PROMPT, "system\nBe brief.\nuser\nQ\nassistant\n<think>\n", PROMPT.rstrip()]
     for name in WRITTEN:
         for prompt in cases:
-            (cut,) = read(WRITTEN[name](prompt, CUT))
+            (cut,) = read(written(name, prompt, CUT))
             assert cut.reasoning == CUT
             assert cut.answer == ""
-            (closed,) = read(WRITTEN[name](prompt, f"{CUT}\n</think>\n\nFour."))
+            (closed,) = read(written(name, prompt, f"{CUT}\n</think>\n\nFour."))
             assert closed.reasoning == CUT
             assert closed.answer == "Four."
-            (none,) = read(WRITTEN[name](prompt, "\n</think>\n\nFour."))
+            (none,) = read(written(name, prompt, "\n</think>\n\nFour."))
             assert none.reasoning == ""
             assert none.answer == "Four."
             assert cut.prompt == closed.prompt == (Turn("system", "Be brief."), Turn("user", "Q"))

@@ -14,6 +14,7 @@ LINES = [
     json.loads(line)
     for line in (SAMPLES / "writers.jsonl").read_text(encoding="utf-8").splitlines()
 ]
+CASES = json.loads(Path(__file__).with_name("known_names.json").read_bytes())
 # Whose line each is, in the order of the file.
 WRITERS = (
     *("verifiers", "rllm", "inspect", "openai_batch", "lm_eval", "atropos", "roll"),
@@ -350,43 +351,7 @@ def test_each_rollout_has_its_own_record():
 
 def test_common_pairs_of_fields_are_completions():
     """An answer beside a response is a reference; equal fields are not ambiguous."""
-    cases = [
-        {"query": "Why?", "response": "Because."},
-        {"prompt": "Why?", "generation": "Because."},
-        {"prompt": "Why?", "text": "Because."},
-        {
-            "question": "Why?",
-            "answer": "gold",
-            "response": "Because.",
-        },
-        {
-            "prompt": "Why?",
-            "completion": "Because.",
-            "response": "Because.",
-        },
-        {
-            "prompt": "Why?",
-            "completion": None,
-            "response": "Because.",
-        },
-        {
-            "prompt": "Why?",
-            "question": "Why",
-            "output": "Because.",
-        },
-        {
-            "id": 1,
-            "epoch": 0,
-            "input": "Why?",
-            "output": "Because.",
-        },
-        {
-            "custom_id": "a",
-            "prompt": "Why?",
-            "response": "Because.",
-        },
-    ]
-    for record in cases:
+    for record in CASES["completions"]:
         assert recognise(record).name == "completion"
         (rollout,) = FORMATS["completion"].read(record)
         assert rollout.prompt == (Turn("user", "Why?"),)
