@@ -115,15 +115,15 @@ def _alternatives_in(record: Record, name: str) -> Sequence[object] | None:
 
 def _rows_of_completion(record: Record) -> Sequence[object]:
     read = _fields_of_completion(record)
-    alternatives = _alternatives_in(record, read.response[0]) if read.response else None
+    alternatives = read.response and _alternatives_in(record, read.response[0])
     # An object holds a list only if there are several.
-    is_list = bool(alternatives) and isinstance(record[read.response[0]], list)
-    return alternatives or () if is_list or len(alternatives or ()) > 1 else ()
+    if not alternatives or not isinstance(record[read.response[0]], list):
+        return alternatives if alternatives and len(alternatives) > 1 else ()
+    return alternatives
 
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
-    is_reward = not _SCORING.isdisjoint(record)
-    annotate_line(record, scores, ("score",) if is_reward else ())
+    annotate_line(record, scores, () if _SCORING.isdisjoint(record) else ("score",))
 
 
 # Conversations that end in the response

@@ -111,17 +111,13 @@ def messages_of_request(asked: object, system: object = None) -> list[object]:
         raise UnreadableRecordError(
             f"a request asks {kind_of(asked)}, neither a string nor a list of items"
         )
-    given = [] if asked is None else [asked]
-    messages = [_as_message(each) for each in flatten_items(given)]
-    return [{"role": "system", "content": system}, *messages] if system else messages
-
-
-def _as_message(said: object) -> object:
-    if isinstance(said, str):
-        return {"role": "user", "content": said}
-    if isinstance(said, dict) and {"role", "type"}.isdisjoint(said):
-        return {"role": "user", **said}
-    return said
+    messages: list[object] = [{"role": "system", "content": system}] if system else []
+    for each in flatten_items([] if asked is None else [asked]):
+        said = {"content": each} if isinstance(each, str) else each
+        if isinstance(said, dict) and {"role", "type"}.isdisjoint(said):
+            said = {"role": "user", **said}
+        messages.append(said)
+    return messages
 
 
 def _asked_in(request: object) -> object:

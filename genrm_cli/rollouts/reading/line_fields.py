@@ -123,7 +123,14 @@ def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
 
 def _responses_in(record: JsonObject) -> list[str]:
     """Return the fields that could be the response; a field that repeats another counts once."""
-    present = [name for name in RESPONSE_NAMES if name in record and _may_answer(record, name)]
+    # No number is a response. A `message` of a log is a text, and `text` of the Responses API is an
+    # object of settings.
+    kinds = {"message": dict, "text": str | list | None}
+    present = [
+        name
+        for name in RESPONSE_NAMES
+        if name in record and isinstance(record[name], kinds.get(name, str | list | dict | None))
+    ]
     present += _replies_in(record)
     texts = {name: set(iter_texts(record[name])) for name in present}
     found = distinct(filter(texts.get, texts), lambda other, name: texts[name] <= texts[other])
@@ -132,16 +139,6 @@ def _responses_in(record: JsonObject) -> list[str]:
         if all(each in text for text in texts["text"] for each in texts[other]):
             return [other]
     return found or [name for name in present if name in LINE_FIELDS.response][:1]
-
-
-def _may_answer(record: JsonObject, name: str) -> bool:
-    """Whether a value could be a response: no number. A `message` of a log is a text, and `text` of
-    the Responses API is an object of settings.
-    """
-    value = record[name]
-    if name in ("message", "text"):
-        return isinstance(value, dict) == (name == "message")
-    return isinstance(value, str | list | dict | None)
 
 
 def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:

@@ -186,7 +186,7 @@ def _messages_of_event(event: JsonObject) -> Iterator[Record]:
     role = "user" if event.get("source") == "user" else "assistant"
     args = object_or_empty(event.get("args"))
     action = text_or_empty(event.get("action"))
-    said = text_or_empty(args.get("content")) or text_or_empty(event.get("message"))
+    said = first_text(args, ("content",)) or first_text(event, ("message",))
     thought = text_or_empty(args.get("thought"))
     if "observation" in event:
         if content := text_or_empty(event.get("content")):
