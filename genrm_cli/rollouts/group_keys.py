@@ -40,15 +40,11 @@ def value_at(record: JsonObject, path: str) -> str | None:
     """Return the text or number at a path, or at several, separated by commas; None if one of them
     is missing.
     """
-    values = [_at(record, part.strip()) for part in path.split(",")]
-    if None in values:
+    values = [field_at(record, part.strip()) for part in path.split(",")]
+    if not all(isinstance(value, str | int | float) and value != "" for value in values):
         return None
-    return f"{path}:{values[0] if len(values) == 1 else json.dumps(values, ensure_ascii=False)}"
-
-
-def _at(record: JsonObject, path: str) -> str | None:
-    value = field_at(record, path)
-    return str(value) if isinstance(value, str | int | float) and value != "" else None
+    texts = list(map(str, values))
+    return f"{path}:{texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False)}"
 
 
 # As verl and TRL, ROLL, older trainers and rLLM call it.

@@ -135,19 +135,17 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
     for name in record:
         if name in tops:
             continue
-        role = "not read" if name in left else _role_of(name, record[name])
+        texts = iter_texts_by_path({name: record[name]}, ())
+        named = role_named(name)
+        role = "repeated" if any(is_prose(each.text) for each in texts) else "metadata"
+        if name in left:
+            role = "not read"
+        elif named is not None and named in _SETTLED:
+            role = named
         is_metadata = name in read.metadata or role == "metadata"
         (metadata if is_metadata else roles.setdefault(role, [])).append(name)
     roles["metadata"] = metadata
     return {role: names for role, names in roles.items() if names}
-
-
-def _role_of(name: str, value: object) -> str:
-    role = role_named(name)
-    if role in _SETTLED and role is not None:
-        return role
-    is_text = any(is_prose(each.text) for each in iter_texts_by_path({name: value}, ()))
-    return "repeated" if is_text else "metadata"
 
 
 def repeated_reference(record: JsonObject, response: str) -> str | None:

@@ -191,9 +191,8 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
     beside = [
         name
         for name, value in record.items()
-        if name not in taken and plain_name(name) in PARTS and has_text(value)
+        if name not in taken and _is_part(plain_name(name), value) and has_text(value)
     ]
-    beside = [name for name in beside if not _is_no_options(plain_name(name), record[name])]
     beside.sort(key=lambda name: PARTS.index(plain_name(name)))
     references = tuple(name for name in REFERENCES if name in record and name not in taken)
     return replace(read, context=(*read.context, *beside), reference=references)
@@ -263,11 +262,11 @@ def _options_of(value: object) -> JsonObject:
     return options if is_labelled else {}
 
 
-def _is_no_options(plain: str, value: object) -> bool:
-    """Whether a value is no part of a prompt despite its name: settings called `options`, one lone
-    choice, which is the known answer, or the choices of an API.
+def _is_part(plain: str, value: object) -> bool:
+    """Whether a value of this name is a part of a prompt: no settings called `options`, no lone
+    choice, which is the known answer, and no choices of an API.
     """
     if plain not in ("options", "choices") or _options_of(value):
-        return False
+        return plain in PARTS
     is_lone = isinstance(value, list) and len(value) < 2
-    return isinstance(value, dict) or is_lone or is_api_choices(value)
+    return not (isinstance(value, dict) or is_lone or is_api_choices(value))

@@ -42,11 +42,13 @@ def _recognise(record: Record) -> bool:
 
 
 def _read(record: Record) -> list[Rollout]:
+    # `genrm collect` writes it: same scenario, client and seed, and the same history to a branch.
+    group = identifier(field_at(record, "metadata.group"))
     rollout = read_conversation(
         record,
         record.get("messages"),
         "task",
-        task=_group_of(record) or task_of(record),
+        task=task_of(record) if group is None else f"group:{group}",
         index=_index_of(record),
         is_session=True,
         opens_freely=True,
@@ -54,14 +56,6 @@ def _read(record: Record) -> list[Rollout]:
         gated_by=_gates_of(_reward_before(record)),
     )
     return [rollout]
-
-
-def _group_of(record: Record) -> str | None:
-    """Return the group that `genrm collect` wrote: same scenario, client and seed, and the same
-    history to a branch.
-    """
-    group = identifier(field_at(record, "metadata.group"))
-    return None if group is None else f"group:{group}"
 
 
 def _index_of(record: Record) -> int | None:
@@ -85,24 +79,15 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     (score,) = scores
     earlier = _reward_before(record)
     kept = object_or_empty(earlier)
-    components = {
-        **object_or_empty(kept.get("components")),
-        **{
-            name_in_episode(name): value
-            for name, value in (score.detail.get("components") or {}).items()
-            if name != "genrm"
-        },
-    }
+    ours = score.detail.get("components") or {}
+    components = {**object_or_empty(kept.get("components"))}
+    components |= {name_in_episode(name): value for name, value in ours.items() if name != "genrm"}
     record["reward"] = {**kept, "total_reward": score.reward, "components": components}
     if "source" in kept:  # of `genrm collect`: what a judge scored is no longer its smoke test
-        record["reward"]["source"] = "judge" if _is_judged(score.detail) else "plumbing"
+        is_compared = score.detail.get("judge") is not None and not score.detail.get("is_baseline")
+        is_graded = any(name.startswith("rubric_") for name in ours)
+        record["reward"]["source"] = "judge" if is_compared or is_graded else "plumbing"
     set_detail(record, score.detail | {"previous_reward": earlier})
-
-
-def _is_judged(detail: Record) -> bool:
-    """Whether a judge that reads compared or graded a rollout."""
-    is_compared = detail.get("judge") is not None and not detail.get("is_baseline")
-    return is_compared or any(name.startswith("rubric_") for name in detail.get("components") or {})
 
 
 def _reward_before(record: Record) -> object:
