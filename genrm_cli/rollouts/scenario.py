@@ -1,7 +1,7 @@
 """The scenario of a session, read from its record."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from genrm_cli.json_types import field_at
 from genrm_cli.rollouts.reading.values import object_or_empty
@@ -16,8 +16,7 @@ _DENIALS = frozenset({"no", "not", "non", "without"})
 _DEPTH = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(NamedTuple):
     """The scenario of a session; fields that the record lacks are empty."""
 
     goal: str = ""

@@ -5,7 +5,8 @@ every run."""
 
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
@@ -18,8 +19,7 @@ _LEAST_TOKENS = 64  # less of a text is not worth judging
 _LEAST_LIST = 3  # responses; in a shorter list, a group of any size would have a block of one
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(NamedTuple):
     """The tokens for texts in a prompt of a judge, and its number of responses, at most; None for
     all of a group.
     """
@@ -54,13 +54,11 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     turns = [estimate_tokens(turn.text) for turn in view.conversation]
     responses = [estimate_tokens(text) for text in view.responses]
     fixed = _tokens_beside(view) + _TURN_TOKENS * len(turns)
-    rooms = [replace(room, tokens=room.tokens - fixed) for room in rooms]
+    rooms = [Room(room.tokens - fixed, room.responses) for room in rooms]
     lists = [room for room in rooms if room.responses is not None and room.responses > 2]
     if sizes := [_list_that_fits(sum(turns), responses, room) for room in lists]:
         view = replace(view, list_size=min(sizes))
-        rooms = [
-            replace(room, responses=view.list_size) if room in lists else room for room in rooms
-        ]
+        rooms = [Room(room.tokens, min(sizes)) if room in lists else room for room in rooms]
     limits = [_limits(turns, responses, room.responses, room.tokens) for room in rooms]
     of_turns, of_responses = (min(each) for each in zip(*limits, strict=True))
     cuts = [(max(turns, default=0), of_turns), (max(responses), of_responses)]

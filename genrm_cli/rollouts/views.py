@@ -237,10 +237,9 @@ def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
     """Return the view of a group. It is the same for all rollouts, so that their form does not
     distinguish them.
     """
-    if options.shows_answer or options.view == "transcript":
-        return "answer" if options.shows_answer else "transcript"
     plain = (not each.is_session and only_words(each.response or ()) for each in rollouts)
-    return "answer" if all(plain) else "transcript"
+    is_answer = options.shows_answer or (options.view == "auto" and all(plain))
+    return "answer" if is_answer else "transcript"
 
 
 def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
@@ -256,9 +255,10 @@ def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
     """
     text = rollout.final_answer
     if options.answer_tool is not None:
-        calls = (each for each in rollout.response or () if isinstance(each, ToolCall))
-        submitted = [call.arguments for call in calls if call.name == options.answer_tool]
-        text = submitted[-1] if submitted else ""
+        text = ""
+        for each in rollout.response or ():
+            if isinstance(each, ToolCall) and each.name == options.answer_tool:
+                text = each.arguments  # the last one counts
     return text if options.answer_field is None else _field_of(text, options.answer_field)
 
 

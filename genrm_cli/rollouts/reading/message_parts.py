@@ -37,6 +37,7 @@ _CALL_NAMES = words("name function_name toolName tool_name tool functionName")
 _CALL_FRAME = frozenset((*_CALL_NAMES, "id", "type", "call_id", "tool_call_id", "status", "index"))
 # The first that is there is the result: others may be its raw form.
 _RESULTS = words("output result response content results outputs logs")
+_URL_FIELDS = words("image_url source image url")
 # Anything else is a path or an id, which no judge can load.
 _URLS = ("https://", "http://", "data:image/")
 _REASONING_FIELDS = words("reasoning thinking thought text content summary")
@@ -183,9 +184,9 @@ def _read_media(part: JsonObject, kind: str) -> Media:
     is_media = any(word in name.lower() for name in (kind, *part) for word in _MEDIA_WORDS)
     if not is_media and any(map(is_prose, iter_strings(part))):
         raise UnreadableRecordError(f"a content part of type {kind!r} holds text, unknown of whom")
-    names = ("image_url", "source", "image", "url")
-    url = next((part[name] for name in names if part.get(name)), None)
+    url = next((part[name] for name in _URL_FIELDS if part.get(name)), None)
     if isinstance(url, dict):
         url = url.get("url") or f"data:{url.get('media_type')};base64,{url.get('data')}"
     is_image = "image" in kind or "image_url" in part
-    return Media(kind, url if is_image and isinstance(url, str) and url.startswith(_URLS) else None)
+    is_shown = is_image and text_or_empty(url).startswith(_URLS)
+    return Media(kind, url if is_shown else None)

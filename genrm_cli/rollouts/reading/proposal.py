@@ -7,7 +7,7 @@ Otherwise there is none, and the user chooses: a wrong guess costs a training ru
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
@@ -32,16 +32,14 @@ _LEAST_WORDS = 9  # more than any name or title has
 _IDENTIFIER = re.compile(r"\S*[\d_/:]\S*|[\d\s.,:-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """The fields that the first lines can be read by."""
 
     response_field: str
     prompt_field: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class _SampledField:
+class _SampledField(NamedTuple):
     """A field of the sample: the texts that it has in each line, and the role of its name."""
 
     path: str
