@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
-from itertools import islice
+from itertools import chain, islice, starmap
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,10 +259,8 @@ def _several() -> dict[int, str]:
 def _lengths() -> NDArray[np.int8]:
     """Return for how many signs each code point below 0x20000 stands: none for invisible ones."""
     lengths = np.ones(0x20000, dtype=np.int8)
-    is_hidden = re.compile(f"[{_INVISIBLE}]").fullmatch
-    for code in range(0x10000):
-        if is_hidden(chr(code)) is not None:
-            lengths[code] = 0
+    every = "".join(map(chr, range(len(lengths))))
+    lengths[[found.start() for found in re.finditer(f"[{_INVISIBLE}]", every)]] = 0
     for code, plain in _several().items():
         lengths[code] = len(plain)
     return lengths
@@ -279,12 +277,10 @@ def _look_alikes() -> Codes:
     for other, sign in alike.items():
         plain[ord(other)] = ord(sign)
     # What Unicode calls compatible says what a sign means, which counts for more than its looks.
-    for code in (code for begin, end in _BLOCKS for code in range(begin, end)):
-        sign = unicodedata.normalize("NFKC", chr(code))
-        sign = alike.get(sign, sign)
+    for code in chain(*starmap(range, _BLOCKS)):
+        meant = unicodedata.normalize("NFKC", chr(code))
         digit = unicodedata.decimal(chr(code), None)
-        if digit is not None:
-            sign = str(digit)
+        sign = alike.get(meant, meant) if digit is None else str(digit)
         if len(sign) == 1 and sign.isascii():
             plain[code] = ord(sign)
     for blank in _BLANKS:
