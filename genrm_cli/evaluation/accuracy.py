@@ -332,8 +332,7 @@ def pair_result(record: PairRecord) -> float | None:
     """Return 1 if both orders together prefer the chosen response, 0 if the other one, else 0.5;
     None without a verdict.
     """
-    mean = record.credit
-    return mean if mean is None or mean == _EVEN else float(mean > _EVEN)
+    return None if record.credit is None else credit_of_lead(record.credit - _EVEN)
 
 
 def accuracy_of(outcomes: Iterable[PairRecord]) -> PairShare:

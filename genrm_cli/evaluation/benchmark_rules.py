@@ -63,7 +63,10 @@ def ties_score(pairs: Sequence[tuple[TiesPrompt, TiesPrompt]]) -> float:
     parts = []
     for reference, tied in pairs:
         least = min(reference.margin, tied.margin)
-        relative = 0.0 if least == tied.spread == 0 else _ratio(least, tied.spread) - 1
+        # Any margin is infinitely many times a spread of 0.
+        relative = math.copysign(math.inf, least) if least else 0.0
+        if tied.spread:
+            relative = least / tied.spread - 1
         parts.append(
             (
                 float(tied.margin > 0),
@@ -75,10 +78,6 @@ def ties_score(pairs: Sequence[tuple[TiesPrompt, TiesPrompt]]) -> float:
         )
     means = [fmean(column) for column in zip(*parts, strict=True)]
     return math.fsum(weight * mean for weight, mean in zip(_TIES_WEIGHTS, means, strict=True))
-
-
-def _ratio(number: float, divisor: float) -> float:
-    return number / divisor if divisor else math.copysign(math.inf, number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,6 +281,9 @@ def _result_of(
         for number, judge in enumerate(plan.judges if plan.is_panel else ())
     }
     weights = [judge.weight for judge in plan.judges]
+    # Scores are comparable if one judge grades single responses.
+    grading = plan.judges[0].grading if len(plan.judges) == 1 else None
+    is_graded = grading is not None and not grading.whole_group
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),
@@ -293,7 +296,7 @@ def _result_of(
         rejects=tuple(pairs.rejects),
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),
-        benchmarks=benchmark_scores(outcomes, is_graded=_is_graded(plan)),
+        benchmarks=benchmark_scores(outcomes, is_graded=is_graded),
         people=None,
         by_judge={name: evaluate(records, *prices) for name, records in by_judge.items()},
         panel=panel_quality([*by_judge.values()], weights) if by_judge else None,
@@ -310,33 +313,21 @@ def _result_of(
     )
 
 
-def _is_graded(plan: GroupPlan) -> bool:
-    """Return whether one judge grades single responses, so that its scores are comparable."""
-    grading = plan.judges[0].grading
-    return len(plan.judges) == 1 and grading is not None and not grading.whole_group
-
-
 def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
     """Return the indices of at most 100 pairs that fit as sentinels, which are judged again in each
     run, in order.
 
     Both orders prefer the same response, so that a sound judge repeats itself; of more, some from
     every margin, since close pairs show a change first."""
-    decided = sorted(
-        (_margin(pair), index) for index, pair in enumerate(pairs) if _is_decided(pair)
-    )
+    decided = []
+    for index, pair in enumerate(pairs):
+        if pair.has_both and not pair.is_flipped and pair.credit in (0, 1):
+            verdicts = [order.verdict for order in pair.orders if order.verdict is not None]
+            margin = sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts)
+            decided.append((margin, index))
+    decided.sort()
     count = min(len(decided), _MOST_SENTINELS)
     return sorted(decided[place * len(decided) // count][1] for place in range(count))
-
-
-def _is_decided(pair: PairRecord) -> bool:
-    return pair.has_both and not pair.is_flipped and pair.credit in (0, 1)
-
-
-def _margin(pair: PairRecord) -> float:
-    """Return the difference of the scores of both responses, summed over both orders."""
-    verdicts = [order.verdict for order in pair.orders if order.verdict is not None]
-    return sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts)
 
 
 def _iter_sentinel_lines(

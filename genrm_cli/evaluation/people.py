@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Literal
 
 from genrm_cli.errors import InputError
-from genrm_cli.evaluation.accuracy import PairRecord, pair_result
+from genrm_cli.evaluation.accuracy import PairRecord, credit_of_lead, pair_result
 from genrm_cli.evaluation.agreement import (
     RaterAgreement,
     agreement_of,
@@ -40,6 +40,7 @@ STRATA = (AGREE, DISAGREE)
 _NO_STRATUM = ""  # of a pair that was judged in one order only
 # Expected shares of wrong verdicts; only the plan of labels depends on them, no estimate.
 _ERROR_RATES = (0.1, 0.5)
+_EVEN = 0.5
 _TO_LABEL = 100  # an afternoon of one person
 _SEED = 0  # the same pairs again for the same verdicts
 
@@ -189,7 +190,7 @@ def people_quality(records: Sequence[PairRecord], labels: PeopleLabels) -> Peopl
     people = {key: fmean(given.values()) for key, given in labels.given.items() if key in decided}
     right = {key: 1 - abs(decided[key] - value) for key, value in people.items()}
     both = [
-        (_as_shown(_majority(mean), key), _as_shown(decided[key], key))
+        (_as_shown(credit_of_lead(mean - _EVEN), key), _as_shown(decided[key], key))
         for key, mean in people.items()
     ]
     table = [
@@ -237,11 +238,6 @@ def _as_shown(value: float | None, key: str) -> float | None:
     agreement by chance.
     """
     return value if value is None or shows_chosen_first(key) else 1 - value
-
-
-def _majority(mean: float) -> float:
-    """Return what most raters prefer: 1, 0, or 0.5 if neither answer leads."""
-    return 0.5 if mean == 0.5 else float(mean > 0.5)
 
 
 def _estimate(

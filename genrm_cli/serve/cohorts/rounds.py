@@ -98,7 +98,9 @@ class Rounds:
         if latest is None:
             self._begin_round(serial)
         if member_id is None:
-            repeated = self._left_by(digest)
+            # An equal response whose client left without an answer.
+            left = (each for each in self.tickets.values() if each.has_left)
+            repeated = next((each for each in left if not each.is_over_for(digest)), None)
         else:
             repeated = self.tickets.get(member_id)
             if repeated is not None and repeated.is_over_for(digest):
@@ -121,11 +123,6 @@ class Rounds:
             id_ = f"{digest.hex()[:24]}-{number}"
         ticket = self.tickets[id_] = Ticket(self.round, id_, digest, is_gone)
         return ticket
-
-    def _left_by(self, digest: bytes) -> Ticket | None:
-        """Return the ticket of an equal response whose client left without an answer."""
-        left = (each for each in self.tickets.values() if each.has_left and not each.is_delivered)
-        return next((ticket for ticket in left if ticket.digest == digest), None)
 
     def _begin_round(self, serial: int) -> None:
         self.round = f"{self.name}#{serial}"
