@@ -204,3 +204,21 @@ def texts(count: int, group: str = "g") -> list[str]:
     it.
     """
     return [f"{group} says:" + " word" * 3 * 2**place for place in range(count)]
+
+
+def gym_response(text: str) -> Json:
+    """Return a response as NeMo Gym's agent sends it."""
+    part = {"type": "output_text", "text": text, "annotations": []}
+    message = {"id": "m", "type": "message", "role": "assistant", "content": [part]}
+    return {"id": "r", "output": [message]}
+
+
+def verify_row(place: int, text: str, asked: str = "Why?", **fields: object) -> Json:
+    """Return a row as NeMo Gym's agent sends it."""
+    content = [{"type": "input_text", "text": asked}]
+    return {
+        "_ng_rollout_index": place,
+        "responses_create_params": {"input": [{"role": "user", "content": content}]},
+        "response": gym_response(text),
+        **fields,
+    }

@@ -3,20 +3,14 @@
 import json
 
 from almost_json import Mangler
-from served import serving
+from served import gym_response, serving
 
 ASKED = {"role": "user", "content": "Why?"}
 
 
-def response(text):
-    """Return a response of NeMo Gym."""
-    part = {"type": "output_text", "text": text}
-    return {"output": [{"type": "message", "role": "assistant", "content": [part]}]}
-
-
 ROW = {
     "responses_create_params": {"input": [ASKED]},
-    "response": response("a"),
+    "response": gym_response("a"),
     "_ng_task_index": 1,
     "reward": 1.0,
 }
@@ -24,7 +18,7 @@ BODIES = {
     "/v1/groups": {"id": "g", "messages": [ASKED], "responses": [{"text": "a"}, {"text": "b"}]},
     "/compare": {
         "conversation_history": [ASKED],
-        "response_objs": [response("a"), response("b")],
+        "response_objs": [gym_response("a"), gym_response("b")],
     },
     "/aggregate_metrics": {"verify_responses": [ROW, ROW]},
     "/seed_session": {"resources_session_id": "x"},

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import pytest
-from served import serving, texts
+from served import gym_response, serving, texts, verify_row
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -78,13 +78,7 @@ def test_every_shape_is_routed(serve_routes, judge_server):
         assert served.begin_member("d", 1, text="c", **member).json()["reason"] == "alone"
         assert all(each.json()["reward"] is not None for each in waiting)
         rows = [
-            {
-                "responses_create_params": {"input": [{"role": "user", "content": "Why?"}]},
-                "response": {"output": [message_of(text)]},
-                "_ng_task_index": 1,
-                "_ng_rollout_index": number,
-                "task": {"kind": "code"},
-            }
+            verify_row(number, text, _ng_task_index=1, task={"kind": "code"})
             for number, text in enumerate((short, long))
         ]
         waiting = [served.begin("/verify", row) for row in rows]
@@ -97,7 +91,7 @@ def test_every_shape_is_routed(serve_routes, judge_server):
             "/compare",
             {
                 "conversation_history": [{"role": "user", "content": "Why?"}],
-                "response_objs": [{"output": [message_of(text)]} for text in (short, long)],
+                "response_objs": [gym_response(text) for text in (short, long)],
                 "task": {"kind": "code"},
             },
         )
@@ -108,12 +102,6 @@ def test_every_shape_is_routed(serve_routes, judge_server):
         assert asyncio.run(asking)["comparisons"][0]["judge"] == "coder"
     assert coder.stats()["requests"] == 6
     assert judge_server.stats()["requests"] == 0
-
-
-def message_of(text):
-    """Return a message of the Responses API."""
-    content = [{"type": "output_text", "text": text, "annotations": []}]
-    return {"type": "message", "role": "assistant", "content": content}
 
 
 def test_what_no_route_takes_can_be_refused(serve_routes):

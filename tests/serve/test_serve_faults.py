@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from served import judge_flags, serving, texts
+from served import judge_flags, serving, texts, verify_row
 
 
 def verdicts(served):
@@ -60,27 +60,6 @@ def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
     assert judge_server.stats()["requests"] == 15
 
 
-def gym_row(place, text, **fields):
-    """Make a row as NeMo Gym's agent sends it."""
-    part = {"type": "output_text", "text": text}
-    asked = {"input": [{"role": "user", "content": "Why?"}]}
-    response = {
-        "output": [
-            {
-                "type": "message",
-                "role": "assistant",
-                "content": [part],
-            }
-        ]
-    }
-    return {
-        "_ng_rollout_index": place,
-        "responses_create_params": asked,
-        "response": response,
-        "cohort_size": 4,
-    } | fields
-
-
 SHAPES = {
     "cohort": lambda place, text: (
         f"/v1/cohorts/c/members/{place}",
@@ -90,10 +69,13 @@ SHAPES = {
             "text": text,
         },
     ),
-    "gym": lambda place, text: ("/verify", gym_row(place, text, _ng_task_index=3)),
+    "gym": lambda place, text: (
+        "/verify",
+        verify_row(place, text, _ng_task_index=3, cohort_size=4),
+    ),
     "gym attempt": lambda place, text: (
         "/verify",
-        gym_row(place, text, _ng_group_id="s", _ng_group_attempt=2),
+        verify_row(place, text, _ng_group_id="s", _ng_group_attempt=2, cohort_size=4),
     ),
     "openrlhf": lambda place, text: (
         "/openrlhf?size=4",

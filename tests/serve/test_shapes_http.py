@@ -4,7 +4,7 @@ sources.
 
 import pytest
 from genrm_process import Genrm
-from served import judge_flags, serving, texts
+from served import judge_flags, serving, texts, verify_row
 
 
 @pytest.fixture(scope="module")
@@ -31,37 +31,9 @@ def post_all(served, path, bodies):
 
 
 def gym_row(task, place, text, **fields):
-    """Make a row as NeMo Gym's agent sends it."""
-    part = {
-        "type": "output_text",
-        "text": text,
-        "annotations": [],
-    }
-    return {
-        "_ng_task_index": task,
-        "_ng_rollout_index": place,
-        "responses_create_params": {
-            "input": [
-                {
-                    "role": "user",
-                    "content": [{"type": "input_text", "text": "Why?"}],
-                }
-            ]
-        },
-        "response": {
-            "id": "r",
-            "output": [
-                {
-                    "type": "message",
-                    "id": "m",
-                    "role": "assistant",
-                    "content": [part],
-                }
-            ],
-        },
-        "cohort_size": 3,
-        "verifier_metadata": {"kept": True},
-    } | fields
+    """Make a row of a cohort of three."""
+    own = {"_ng_task_index": task, "cohort_size": 3, "verifier_metadata": {"kept": True}}
+    return verify_row(place, text, **own | fields)
 
 
 def sample(group, text):

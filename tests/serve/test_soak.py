@@ -19,7 +19,7 @@ import httpx
 import pytest
 from genrm_process import Genrm, read_lines
 from processes import passing_on_signals
-from served import Served, judge_flags, serving
+from served import Served, judge_flags, serving, verify_row
 
 SOAK_S = float(os.environ.get("SOAK_S", "30"))
 CLIENTS = 50
@@ -61,25 +61,7 @@ FLAGS += (
 )  # what fades depends on the order of groups, and this judge has two kinds
 
 
-def gym(number, place, text, **fields):
-    """Return a row of NeMo Gym."""
-    said = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": text}],
-    }
-    asked = {"input": [{"role": "user", "content": f"Why {number}?"}]}
-    return {
-        "responses_create_params": asked,
-        "response": {"output": [said]},
-        "_ng_rollout_index": place,
-        **fields,
-    }
-
-
-def one_by_one(
-    request,
-):
+def one_by_one(request):
     """Return the requests of a group whose responses are sent one at a time."""
     return lambda number, given: [
         (f"{path}{'&' if '?' in path else '?'}size={len(given)}", body)
@@ -103,9 +85,14 @@ SHAPES = {
         for place, text in enumerate(given)
     ],
     "gym attempt": one_by_one(
-        lambda n, place, text: ("/verify", gym(n, place, text, _ng_group_id=f"s{n}"))
+        lambda n, place, text: (
+            "/verify",
+            verify_row(place, text, f"Why {n}?", _ng_group_id=f"s{n}"),
+        )
     ),
-    "gym": one_by_one(lambda n, place, text: ("/verify", gym(n, place, text, _ng_task_index=n))),
+    "gym": one_by_one(
+        lambda n, place, text: ("/verify", verify_row(place, text, f"Why {n}?", _ng_task_index=n))
+    ),
     "openrlhf": one_by_one(
         lambda n, _, text: (
             "/openrlhf?on_failure=mean",
