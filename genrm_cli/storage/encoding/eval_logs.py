@@ -67,10 +67,12 @@ def iter_samples(file: BinaryIO, uri: str, max_bytes: int) -> Iterator[Line]:
                     chunks = iter_zstd(io.BytesIO(_stored_bytes(file, entry)))
                 else:
                     chunks = iter(partial(archive.open(entry).read, CHUNK_BYTES), b"")
-                unpacked = bytearray()
-                while len(unpacked) <= max_bytes and (chunk := next(chunks, b"")):
-                    unpacked += chunk
-                content = bytes(unpacked)
+                pieces: list[bytes] = []
+                count = 0
+                while count <= max_bytes and (chunk := next(chunks, b"")):
+                    pieces.append(chunk)
+                    count += len(chunk)
+                content = b"".join(pieces)
                 if len(content) > max_bytes:
                     yield Line(number, content[:EXCERPT_BYTES], max(entry.file_size, len(content)))
                     continue
