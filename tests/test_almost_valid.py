@@ -39,7 +39,7 @@ from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.session_rubrics import session_profile
 from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.scored.files import ScoredInput, read_metrics_beside
+from genrm_cli.scored.files import ScoredInput, read_run_record
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.file_settings import InputSettings
@@ -179,7 +179,7 @@ def metrics(raw, folder):
     """Read a metrics file, and follow the history that it is part of."""
     (folder / "x.metrics.json").write_bytes(raw)
     Timelines(read_history([str(folder)], STORE))
-    read_metrics_beside(ScoredInput(str(folder / "x.scored.jsonl"), ()), STORE)
+    read_run_record(str(folder / "x.metrics.json"), STORE)
 
 
 def scored_lines(raw, folder):

@@ -7,6 +7,7 @@ from typing import Literal
 from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text
+from genrm_cli.metrics.running_stats import Estimated
 from genrm_cli.report.report_figures import Mean, RunFigures, Share, share_of
 
 Weight = Literal["no", "care", "fine", "unknown"]
@@ -81,17 +82,16 @@ def _weight_of(share: float, many: float) -> Weight:
     return "care" if share > _SOME else "fine"
 
 
-def _weight_around(neutral: float, limit: float, of: Mean | Share) -> Weight:
+def _weight_around(neutral: float, limit: float, of: Estimated) -> Weight:
     """Return `fine` if a figure is within a limit around the neutral value at both ends of its
     interval, `care` if it is beyond and surely not neutral, else `unknown`.
     """
-    value = of.mean if isinstance(of, Mean) else of.value
-    if value is None or of.low is None or of.high is None:
+    if of.value is None or of.low is None or of.high is None:
         return "unknown"
     if max(neutral - of.low, of.high - neutral) <= limit:
         return "fine"
     is_sure = of.low > neutral or of.high < neutral
-    return "care" if is_sure and abs(value - neutral) > limit else "unknown"
+    return "care" if is_sure and abs(of.value - neutral) > limit else "unknown"
 
 
 def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
@@ -135,21 +135,21 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
 
 
 def _of_reliability(figures: RunFigures) -> Iterator[Ground]:
-    mean = figures.reliability.mean
-    low = figures.reliability.low
-    high = figures.reliability.high
-    if mean is None:
+    reliability = figures.reliability
+    if reliability.value is None:
         why = figures.unmeasured or "no metrics file says how it was compared"
         yield Ground("unknown", f"Signal or noise: not measurable: {why}.", "noisy")
         return
-    ends = None if low is None or high is None else (low, high)
-    interval = "" if ends is None else f" ({low:.2f} to {high:.2f})"
+    ends = None
+    if reliability.low is not None and reliability.high is not None:
+        ends = (reliability.low, reliability.high)
     word = reliability_word(ends)
     weight, words = _RELIABILITY[word]
     if word in ("low", "fair"):
         is_panel = figures.panel_agreement is not None
-        words += f"; {remedy_text(figures.rings_needed, mean, is_panel=is_panel)}"
-    text = f"Mean reliability {mean:.2f}{interval}: differences between rewards {words}."
+        words += f"; {remedy_text(figures.rings_needed, reliability.value, is_panel=is_panel)}"
+    mean = reliability.text(".2f")
+    text = f"Mean reliability {mean}: differences between rewards {words}."
     yield Ground(weight, text, "noisy")
     noisy = figures.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
@@ -181,7 +181,7 @@ def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
 
 
 def _of_length(effect: Mean) -> Iterator[Ground]:
-    if effect.mean is None:
+    if effect.value is None:
         yield from _unknown(
             "Length effect: not measurable, no group has three rewards and lengths that differ."
         )
@@ -189,8 +189,8 @@ def _of_length(effect: Mean) -> Iterator[Ground]:
     weight = _weight_around(0.0, STRONG_LENGTH, effect)
     more = ""
     if weight == "care":
-        more = f": {'longer' if effect.mean > 0 else 'shorter'} responses win"
-    text = f"Reward and length correlate by {effect.mean:+.2f} within groups{more}."
+        more = f": {'longer' if effect.value > 0 else 'shorter'} responses win"
+    text = f"Reward and length correlate by {effect.text('+.2f')} within groups{more}."
     yield Ground(weight, text, "long-wins")
 
 

@@ -12,7 +12,12 @@ from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.plan_reliability import RingsNeeded, unmeasured_text
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, RunningStats, wilson_interval
+from genrm_cli.metrics.running_stats import (
+    LEAST_SPREAD,
+    Estimated,
+    RunningStats,
+    wilson_interval,
+)
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.report.measure_group import GroupFigures
@@ -28,24 +33,18 @@ _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean over groups or rollouts with its 95 % interval; None where nothing was measured."""
+class Mean(Estimated):
+    """A mean over groups or rollouts."""
 
     count: int
-    mean: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A share of a count with its 95 % interval; None where nothing was counted."""
+class Share(Estimated):
+    """A share of a count."""
 
     count: int
     of: int
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def figures_of(
     if metrics is not None and metrics.reliability_interval is not None:
         # Groups share what is not known of the judge: the run knows the interval.
         low, high = metrics.reliability_interval
-        reliability = replace(reliability, mean=metrics.reliability.mean, low=low, high=high)
+        reliability = replace(reliability, value=metrics.reliability.mean, low=low, high=high)
     return RunFigures(
         uri=uri,
         judge=judge,
@@ -250,14 +249,14 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
         stats.add(value)
     ends = stats.interval()
     low, high = (None, None) if ends is None else np.clip(ends, -bound, bound).tolist()
-    return Mean(stats.count, stats.mean, low, high)
+    return Mean(stats.mean, low, high, stats.count)
 
 
 def share_of(count: int, of: int) -> Share:
     """Return a share with its Wilson interval."""
     if not of:
-        return Share(count, of, None, None, None)
-    return Share(count, of, count / of, *wilson_interval(count / of, of))
+        return Share(None, None, None, count, of)
+    return Share(count / of, *wilson_interval(count / of, of), count, of)
 
 
 def histogram_of(

@@ -98,31 +98,24 @@ def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list
 
 
 def read_run_record(uri: str, store: Store) -> RunRecord | None:
-    """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
-    try:
-        return _read_run_record(uri, store)
-    except ValueError:
-        return None
-
-
-def _read_run_record(uri: str, store: Store) -> RunRecord | None:
-    content = store.at(uri).read()
-    return None if content is None else parse_json(RunRecord, content)
-
-
-def read_metrics_beside(scored: ScoredInput, store: Store) -> RunRecord | None:
-    """Read the metrics file of scored lines; None without one.
+    """Read a metrics file; None if it is missing.
 
     Raises:
         InputError: it is not a metrics file.
     """
-    if is_stream(scored.uri):
-        return None
-    uri = sibling(scored.uri, ".metrics.json")
+    content = store.at(uri).read()
     try:
-        return _read_run_record(uri, store)
+        return None if content is None else parse_json(RunRecord, content)
     except ValueError as error:
         raise InputError(f"{uri}: {error}", *REMEDY) from error
+
+
+def find_run_record(uri: str, store: Store) -> RunRecord | None:
+    """Read the metrics file of an earlier run; None if it is missing or another kind of file."""
+    try:
+        return read_run_record(uri, store)
+    except InputError:
+        return None
 
 
 def is_marked(uri: str, recorded: Mark | None, store: Store) -> bool:
@@ -181,5 +174,5 @@ def _refuse_parts_of_sets(uris: Sequence[str], store: Store) -> None:
 
 def _parts_of(stem: str, store: Store) -> dict[str, FileRecord]:
     """Return the files of a set by the names of their scored lines; empty without its metrics."""
-    record = read_run_record(f"{stem}.metrics.json", store)
+    record = find_run_record(f"{stem}.metrics.json", store)
     return {} if record is None else record.parts

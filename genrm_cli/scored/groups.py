@@ -17,7 +17,7 @@ import numpy as np
 from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
-from genrm_cli.scored.files import REMEDY, ScoredInput, read_metrics_beside
+from genrm_cli.scored.files import REMEDY, ScoredInput, read_run_record
 from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
@@ -26,6 +26,7 @@ from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import InputIdentity
 from genrm_cli.storage.encoding.records import Line
+from genrm_cli.storage.location import is_stream, sibling
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
@@ -115,7 +116,8 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             raise InputError(f"{self.name}: ", SettingRef("strict", True), f" refuses {first}")
         if comparisons:
             self._read_comparisons(store)
-        self.metrics = read_metrics_beside(self._scored, store)
+        if not is_stream(self._scored.uri):
+            self.metrics = read_run_record(sibling(self._scored.uri, ".metrics.json"), store)
 
     def iter_groups(self) -> Iterator[ScoredGroup]:
         """Yield the groups in the order of their first lines."""

@@ -156,6 +156,6 @@ def test_a_histogram_counts_every_value_in_the_bin_that_it_names(values):
 
 def test_means_and_shares_of_nothing_are_unknown():
     """No figure is 0 because nothing was measured."""
-    assert mean_of([]).mean is None
+    assert mean_of([]).value is None
     assert mean_of([1.0]).low is None
     assert share_of(0, 0).value is None

@@ -13,7 +13,7 @@ from scored_lines import metrics, scored, verdict, write_lines
 
 from genrm_cli.errors import InputError
 from genrm_cli.rollouts.formats import FORMATS
-from genrm_cli.scored.files import find_scored, read_run_record
+from genrm_cli.scored.files import find_run_record, find_scored
 from genrm_cli.scored.groups import ScoredGroup, ScoredRun
 from genrm_cli.scored.lines import ScoredLine, parse_scored_line
 from genrm_cli.scored.review_file import read_statuses
@@ -228,7 +228,7 @@ def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
     message = message_of(run_files)
     assert message.startswith(f"{path}: {problem}")
     assert "score the rollouts again with force=True" in message
-    assert read_run_record(str(path), Store()) is None
+    assert find_run_record(str(path), Store()) is None
 
 
 @pytest.mark.parametrize(

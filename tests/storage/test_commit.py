@@ -25,20 +25,9 @@ class StoppedSink:
 
     def __init__(self, sink):
         self._sink = sink
-        self.uri = sink.uri
 
-    @property
-    def mark(self):
-        """That of the real sink."""
-        return self._sink.mark
-
-    def write(self, data):
-        """Pass on."""
-        self._sink.write(data)
-
-    def finish(self):
-        """Pass on."""
-        self._sink.finish()
+    def __getattr__(self, name):
+        return getattr(self._sink, name)
 
     def commit(self):
         """End."""

@@ -265,24 +265,6 @@ def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path):
         (tmp_path / "x.lease-8").unlink()
 
 
-def test_names_that_only_look_like_leases_are_left_alone(output):
-    """Leases of other outputs, and other files with such names, do not count and stay."""
-    stem = output.removesuffix("x.scored.jsonl.gz")
-    others = [
-        "x.lease-",
-        "x.lease-1.bak",
-        "x.lease-two",
-        "xx.lease-3",
-        "x.y.lease-4",
-    ]
-    for name in others:
-        STORE.at(stem + name).create(b"other")
-    lease = take(output)
-    assert lease.uri == f"{stem}x.lease-1"
-    lease.release()
-    assert sorted(names_beside(output)) == sorted(others)
-
-
 @pytest.mark.slow
 def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed_s3):
     """A role without the right to delete takes over all the same: the highest number counts."""

@@ -77,13 +77,13 @@ def _is_scored(uri: str, settings: Settings) -> bool:
     """Return whether a file is named like scored lines, or the metrics next to it say that a run
     wrote it.
     """
-    from genrm_cli.scored.files import read_run_record
+    from genrm_cli.scored.files import find_run_record
     from genrm_cli.storage.patterns import names_many
     from genrm_cli.storage.store import Store
 
     if is_scored_file(uri) or is_stream(uri) or names_many(uri):
         return is_scored_file(uri)
-    record = read_run_record(sibling(uri, ".metrics.json"), Store(settings.storage))
+    record = find_run_record(sibling(uri, ".metrics.json"), Store(settings.storage))
     return record is not None and record.output.rpartition("/")[2] == uri.rpartition("/")[2]
 
 

@@ -17,7 +17,7 @@ from genrm_cli.groups.compile import compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
-from genrm_cli.scored.files import is_marked, read_run_record
+from genrm_cli.scored.files import find_run_record, is_marked
 from genrm_cli.scored.run_record import (
     FileRecord,
     InputVersion,
@@ -72,7 +72,7 @@ def read_output_state(
     if places.metrics is None:
         return OutputState(OutputStanding.NEW, "written to a stream")
     exist = [store.at(uri).mark() is not None for uri in places.scored_files]
-    metrics = read_run_record(places.metrics, store)
+    metrics = find_run_record(places.metrics, store)
     recorded: Sequence[_Recorded] = [metrics]
     if places.files:
         parts = {} if metrics is None else metrics.parts
