@@ -201,8 +201,8 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
     """Return the progress of a run in one line."""
     if not now.comparisons_planned:
         return (
-            f"reading: {now.lines:,} lines, {now.rollouts:,} rollouts, "
-            f"{now.rejected_lines:,} rejects"
+            f"reading: {counted(now.lines, 'line')}, {counted(now.rollouts, 'rollout')}, "
+            f"{counted(now.rejected_lines, 'reject')}"
         )
     parts = [
         f"comparisons {now.finished:,}/{now.comparisons_planned:,}",
@@ -220,11 +220,11 @@ def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
         if now.journal_hits:
             parts.append(f"{now.journal_hits:,} reused")
         if now.retries:
-            parts.append(f"{now.retries:,} retries")
+            parts.append(counted(now.retries, "retry", "retries"))
     if now.failures:
         most = Counter(now.failures_by_kind).most_common(3)
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in most)
-        parts.append(f"{now.failures:,} failures ({kinds})")
+        parts.append(f"{counted(now.failures, 'failure')} ({kinds})")
     asked = now.finished - now.journal_hits
     if asked and elapsed_s > 0:
         left_s = (now.comparisons_planned - now.finished) * elapsed_s / asked
@@ -265,10 +265,10 @@ def print_markdown(text: str) -> None:
 
 
 def rate_text(rate: float, of: int, noun: str) -> str:
-    """Return a rate of something counted, as in `34.4% of pairs`, or `1 of 5 pairs` below 20."""
+    """Return a rate of something counted, as in `34.4 % of pairs`, or `1 of 5 pairs` below 20."""
     if of < _MANY:
         return f"{rate * of:.0f} of {counted(of, noun)}"
-    return f"{rate:.1%} of {noun}s"
+    return f"{percent_text(rate)} of {noun}s"
 
 
 def number_text(value: float | None, form: str = ".3f") -> str:

@@ -328,12 +328,12 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
     accuracy = best.accuracy
     if best.is_coin or accuracy.value is None:
         return (
-            f"{name} is the most accurate, and a coin: its interval includes 50 % on "
-            f"{accuracy.pairs:,} pairs.",
+            f"{name} is the most accurate, but may be no better than chance: its interval includes "
+            f"50 % on {counted(accuracy.pairs, 'pair')}.",
             None,
         )
     tied = sum(option.accuracy.value == accuracy.value for option in options[1:])
-    share = f"{accuracy.value:.1%} of {accuracy.pairs:,} pairs"
+    share = f"{accuracy.value:.1%} of {counted(accuracy.pairs, 'pair')}"
     if tied:
         share += f", tied with {counted(tied, 'other')}"
     cheaper = [option for option in options if option.cost < best.cost]

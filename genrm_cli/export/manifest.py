@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genrm_cli import __version__
+from genrm_cli.errors import counted
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.read_scored import ExportCounts, ExportInput
 from genrm_cli.export.row_spool import SideNumbers
@@ -107,23 +108,27 @@ def warnings_of(counts: ExportCounts, with_reasoning: int, only_reasoning: int) 
         ),
         (
             counts.incomplete_groups,
-            f"{counts.incomplete_groups:,} groups lack rollouts that they were scored with.",
+            f"{counted(counts.incomplete_groups, 'group')} without rollouts that were scored with "
+            "them.",
         ),
         (
             counts.unreviewed,
-            f"{counts.unreviewed:,} sessions were exported that no expert has reviewed.",
+            f"{counted(counts.unreviewed, 'session')} exported that no expert has reviewed.",
         ),
-        (counts.truncated, f"{counts.truncated:,} exported rollouts were cut off by a limit."),
+        (
+            counts.truncated,
+            f"{counted(counts.truncated, 'exported rollout')} cut off by a limit.",
+        ),
         (
             only_reasoning,
-            f"{only_reasoning:,} pairs differ only in their reasoning, which the judge never saw.",
+            f"{counted(only_reasoning, 'pair')} with a difference only in the reasoning, which the "
+            "judge never saw.",
         ),
         (
             with_reasoning,
-            f"{with_reasoning:,} responses contain reasoning: a chat template that strips "
-            "reasoning from "
-            "earlier turns may leave them without it, or empty. Try one row, or set reasoning to "
-            "strip.",
+            f"{counted(with_reasoning, 'response')} with reasoning: a chat template that strips "
+            "reasoning from earlier turns may leave them without it, or empty. Try one row, or set "
+            "reasoning to strip.",
         ),
     ]
     return [text for holds, text in checks if holds]

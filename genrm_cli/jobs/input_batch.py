@@ -25,6 +25,7 @@ from genrm_cli.errors import (
     Message,
     SettingRef,
     TooManyUnscoredError,
+    counted,
     worst_exit_code,
 )
 from genrm_cli.groups.check import check_settings
@@ -271,7 +272,7 @@ class _BatchRun:
         if record is None:
             reason = (
                 f"it waits for replies; groups that have all of them: {counts.groups_done}, "
-                f"with {counts.verdicts + counts.journal_hits} verdicts"
+                f"with {counted(counts.verdicts + counts.journal_hits, 'verdict')}"
             )
             return replace(decision, status=Status.ASKED, reason=Message.of(reason))
         failures = f"failures: {counts.failures}, " if counts.failures else ""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from genrm_cli.errors import counted
 from genrm_cli.ranking.looks import LEAST_PROMPTS, prompts_to_show
 
 _DETECTED = 0.05  # difference from one half for which a finding says how many prompts it needs
@@ -174,7 +175,7 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
             )
         else:
             yield (
-                f"{name} and {other} are not separated by {row.n_prompts:,} prompts: "
+                f"{name} and {other} are not separated by {counted(row.n_prompts, 'prompt')}: "
                 f"{shown}{_more_text(row, board)}."
             )
 
@@ -202,4 +203,6 @@ def _more_text(row: PairRow, board: Leaderboard) -> str:
         one_look=board.interval == "one look",
     )
     more = needed - row.n_prompts
-    return f"; {more:,} more prompts would detect {100 * _DETECTED:.0f} points" if more > 0 else ""
+    if more <= 0:
+        return ""
+    return f"; {counted(more, 'more prompt')} would detect {100 * _DETECTED:.0f} points"

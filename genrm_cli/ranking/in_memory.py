@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from genrm_cli.errors import InputError
+from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import new_run
 from genrm_cli.ranking.rank_policies import Ranking, rank_policies, split_options
 from genrm_cli.scorer import run_blocking, settings_of
@@ -76,7 +76,8 @@ def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None)
     for name, responses in policies.items():
         if prompts is None or len(responses) != len(prompts):
             raise InputError(
-                f"policy {name!r} has {len(responses)} responses to {len(prompts or ())} prompts."
+                f"policy {name!r} has {counted(len(responses), 'response')} to "
+                f"{counted(len(prompts or ()), 'prompt')}."
             )
         for prompt, response in zip(prompts, responses, strict=True):
             of_prompt = response if isinstance(response, tuple) else (response,)

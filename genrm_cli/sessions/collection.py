@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
 
-from genrm_cli.errors import UsageError, naming
+from genrm_cli.errors import UsageError, counted, naming
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.leasing import leased
 from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
@@ -74,8 +74,8 @@ class CollectingEvent(Event):
     def text(self) -> str:
         """Describe the progress."""
         return (
-            f"sessions {self.sessions:,}/{self.planned:,}, {self.turns:,} turns, "
-            f"{self.calls:,} calls"
+            f"sessions {self.sessions:,}/{self.planned:,}, {counted(self.turns, 'turn')}, "
+            f"{counted(self.calls, 'call')}"
         )
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from genrm_cli.errors import counted
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.watching.sentinels import (
@@ -138,7 +139,7 @@ class Timeline:
         """Yield why the state of a dump cannot be known."""
         asked = seen.counts["failures"]
         if asked.of - asked.count < _FEWEST_COMPARISONS:
-            yield f"only {asked.of - asked.count} comparisons have a verdict"
+            yield f"only {counted(asked.of - asked.count, 'comparison')} with a verdict"
         judge = self._judge
         dumps = max(len(track.learned) for track in self._tracks.values())
         if not judge.is_armed and dumps < LEARNED_DUMPS:

@@ -126,7 +126,7 @@ def test_pending_sessions_can_be_exported_with_a_warning(call, scored):
         scored.parent / "out.jsonl",
     )
     done = call("export", scored, *options).ended(0)
-    assert "2 sessions were exported that no expert has reviewed" in done.err
+    assert "2 sessions exported that no expert has reviewed" in done.err
     assert len(read_lines(scored.parent / "out.jsonl")) == 3
 
 

@@ -8,6 +8,7 @@ from genrm_cli.errors import (
     SettingRef,
     TooManyUnscoredError,
     WatchError,
+    counted,
     naming,
 )
 from genrm_cli.jobs.due.propose_fields import describe_proposal
@@ -106,7 +107,8 @@ def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) 
         not_asked = metrics.failures_by_kind["not_asked"]
         raise TooManyUnscoredError(
             SettingRef(metrics.stopped_by),
-            f" stopped the run: the outputs are partial, {not_asked} comparisons were not asked. ",
+            " stopped the run: the outputs are partial, without "
+            f"{counted(not_asked, 'comparison')}. ",
             _REMEDIES.get(metrics.stopped_by, resume_text(settings)),
         )
     refuse_unscored_share(totals, settings)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, SupportsFloat
 
-from genrm_cli.errors import UsageError
+from genrm_cli.errors import UsageError, counted
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rewards.component import (
     MOST,
@@ -126,7 +126,9 @@ def _listed(place: str, returned: object, n: int) -> Sequence[object]:
         raise FunctionError(f"{place} returned {type(returned).__name__}, not a list of {n} values")
     values = list(returned)
     if len(values) != n:
-        raise FunctionError(f"{place} returned {len(values)} values for {n} rollouts")
+        raise FunctionError(
+            f"{place} returned {counted(len(values), 'value')} for {counted(n, 'rollout')}"
+        )
     return values
 
 

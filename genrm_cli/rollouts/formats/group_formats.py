@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from genrm_cli.errors import counted
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import read_completion, read_conversation
@@ -58,9 +59,8 @@ def _rows_of_columns(record: Record) -> list[Record]:
     _, prompts = _column(record, _COLUMNS.prompt)
     name, responses = _column(record, _COLUMNS.response)
     if not prompts or len(prompts) != len(responses):
-        raise UnreadableRecordError(
-            f"{len(prompts)} prompts but {len(responses)} responses, expected equal numbers"
-        )
+        found = f"{counted(len(prompts), 'prompt')} but {counted(len(responses), 'response')}"
+        raise UnreadableRecordError(f"{found}, expected equal numbers")
     rows = []
     for at, response in enumerate(responses):
         row = {

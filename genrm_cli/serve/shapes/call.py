@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 import orjson
 
+from genrm_cli.errors import counted
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
@@ -215,7 +216,7 @@ def member_of(id_: str, line: Record, plan: GroupPlan, format_: str = "completio
         )
     rollouts = recognised.read(line)
     if len(rollouts) != 1:
-        raise UnreadableRecordError(f"holds {len(rollouts)} responses, expected one")
+        raise UnreadableRecordError(f"holds {counted(len(rollouts), 'response')}, expected one")
     rollout = plan.with_chosen_fields(rollouts[0], line)
     return Member.of(id_, line, rollout, digest_of(line))
 
