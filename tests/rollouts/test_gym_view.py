@@ -4,7 +4,9 @@ item.
 The expected values are facts about NVIDIA-NeMo/Gym 07d6b0d0, worked out by hand from what it
 documents and does."""
 
+import json
 import re
+from pathlib import Path
 
 from genrm_cli.rollouts.gym_view import (
     gym_conversation,
@@ -17,6 +19,9 @@ from genrm_cli.rollouts.gym_view import (
 )
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
+# What NeMo Gym shows of the outputs of responses, and of inputs, turn by turn.
+CASES = json.loads(Path(__file__).with_name("gym_views.json").read_bytes())
+
 
 def message(*texts, kind="output_text", **others):
     """Make a message of text parts."""
@@ -27,17 +32,6 @@ def message(*texts, kind="output_text", **others):
     } | others
 
 
-CALL = {
-    "type": "function_call",
-    "name": "look",
-    "arguments": "{}",
-    "call_id": "c",
-}
-RESULT = {
-    "type": "function_call_output",
-    "call_id": "c",
-    "output": "4",
-}
 REASONING = {
     "type": "reasoning",
     "id": "r",
@@ -47,43 +41,7 @@ REASONING = {
 
 def test_a_response_is_its_output_texts_joined_with_nothing():
     """Calls, refusals, strings and nested lists count for nothing; nothing is the word None."""
-    cases = [
-        ([message("one"), message("two")], "onetwo"),
-        ([message("one ", "two")], "one two"),
-        ([REASONING, message("<think>Hm.</think>Because.")], "<think>Hm.</think>Because."),
-        ([message("It is 4.<|im_end|>")], "It is 4.<|im_end|>"),
-        ([message("no", kind="refusal"), message("yes")], "yes"),
-        ([message("asked", role="user"), message("said")], "askedsaid"),
-        (
-            [
-                {
-                    "type": "message",
-                    "role": "assistant",
-                    "content": "a string",
-                }
-            ],
-            "None",
-        ),
-        (
-            [
-                {
-                    "role": "assistant",
-                    "content": [{"type": "output_text", "text": "no type"}],
-                }
-            ],
-            "None",
-        ),
-        ([CALL, RESULT, CALL], "None"),
-        ([REASONING], "None"),
-        ([message(" \n")], "None"),
-        ([], "None"),
-        (None, "None"),
-        ("text", "None"),
-        ([[message("nested")]], "None"),
-        ([message("None")], "None"),
-        (["text", 5, None, message("kept")], "kept"),
-    ]
-    for output, text in cases:
+    for output, text in CASES["responses"]:
         assert gym_response_text({"id": "r", "output": output}) == text
 
 
@@ -103,29 +61,8 @@ def test_an_input_becomes_a_conversation():
     """One empty turn a character of a text; an item without a role is an empty user turn; parts are
     mostly lost.
     """
-    cases = [
-        ("Why?", [Turn("user", "")] * 4),
-        (None, []),
-        ([], []),
-        ([{"role": "user", "content": "Why?"}], [Turn("user", "Why?")]),
-        ([{"content": "no role"}], [Turn("user", "no role")]),
-        ([{"role": "developer", "content": "Be brief."}], [Turn("developer", "Be brief.")]),
-        (
-            [
-                {
-                    "role": "user",
-                    "content": [{"type": "input_text", "text": "Why?"}],
-                }
-            ],
-            [Turn("user", "")],
-        ),
-        ([message("Because.", id="msg_1")], [Turn("assistant", "")]),
-        ([message("Because.")], [Turn("assistant", "Because.")]),
-        ([CALL, RESULT, REASONING], [Turn("user", "")] * 3),
-        ([{"role": "user", "content": None}], [Turn("user", "")]),
-    ]
-    for given, turns in cases:
-        assert gym_conversation(given) == tuple(turns)
+    for given, turns in CASES["inputs"]:
+        assert [[*turn] for turn in gym_conversation(given)] == turns
 
 
 def test_a_line_shows_neither_instructions_nor_the_environments_opening():
