@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.rollouts.formats import FORMATS, Score, recognise
+from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
 QUESTION = (Turn("user", "Why?"),)
@@ -53,28 +53,6 @@ def test_chat_keeps_tool_turns_with_the_answer():
     (rollout,) = read_as("chat", {"messages": messages})
     assert rollout.prompt == QUESTION
     assert rollout.answer == "It is 4."
-
-
-def test_a_responses_api_object_is_a_completion_too():
-    """A response may be a whole Responses API object."""
-    message = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "Because."}],
-    }
-    reasoning = {
-        "type": "reasoning",
-        "summary": [{"text": "Hm."}],
-    }
-    (rollout,) = read_as(
-        "completion",
-        {
-            "prompt": "Why?",
-            "response": {"output": [reasoning, message]},
-        },
-    )
-    assert rollout.answer == "Because."
-    assert rollout.reasoning == "Hm."
 
 
 def test_verifiers_rows_group_by_example():
@@ -149,23 +127,6 @@ def test_many_responses_are_one_group_in_their_order():
         )
         assert [rollout.answer for rollout in rollouts] == ["a", "b", None]
         assert all(rollout.line_is_group and rollout.prompt == QUESTION for rollout in rollouts)
-
-
-def test_rewards_of_many_are_a_list():
-    """The line gets one reward for each response, and the scores it had are kept."""
-    record = {
-        "prompt": "Why?",
-        "responses": ["a", "b"],
-        "rewards": [1, 0],
-    }
-    FORMATS["completion"].annotate(
-        record, [Score(4.0, {"n": "first"}), Score(None, {"n": "second"})]
-    )
-    assert record["rewards"] == [4.0, None]
-    assert record["genrm"] == {
-        "rollouts": [{"n": "first"}, {"n": "second"}],
-        "previous_rewards": [1, 0],
-    }
 
 
 def test_the_compare_request_is_one_group():

@@ -218,22 +218,6 @@ def test_scoring_twice_keeps_the_first_result():
         assert json.dumps(genrm_of(record)).count("first") >= count
 
 
-def test_nested_completions_belong_to_the_row_they_are_in():
-    """Each of several completions of one prompt has the fields of its row."""
-    record = {
-        "prompt": ["q", "r"],
-        "completion": [["a", "b"], ["c"]],
-        "accuracy": [1.0, 0.0],
-    }
-    format_ = recognise(record)
-    assert format_.name == "columns"
-    assert [format_.own_record(record, position)["accuracy"] for position in range(3)] == [
-        1.0,
-        1.0,
-        0.0,
-    ]
-
-
 # Anything
 
 FIELDS = (

@@ -161,16 +161,3 @@ def test_images_beside_a_prompt_are_media_of_it():
             }
         ).read(line)
         assert rollout.media == media
-
-
-def test_a_failed_generation_among_others_has_no_response():
-    """It is a rollout of its group that is not compared."""
-    (group,) = groups_of(
-        [
-            {
-                "instruction": "Q?",
-                "generation": ["A", None],
-            }
-        ]
-    )
-    assert group == ("Q?", ["A", None])
