@@ -208,17 +208,18 @@ def turns_of_items(items: Iterable[Item]) -> Turns:
             case Reasoning():
                 continue
             case Turn():
-                turns.append(item)
+                turn = item
             case ToolResult():
-                turns.append(Turn("tool", item.text))
+                turn = Turn("tool", item.text)
             case Media():
-                turns.append(Turn("assistant", f"[{item.kind}]"))
+                turn = Turn("assistant", f"[{item.kind}]")
             case ToolCall():
                 before = [turns.pop().text] if calling else []
                 called = call_text(item.name, item.arguments)
-                turns.append(Turn("assistant", join_texts([*before, called])))
+                turn = Turn("assistant", join_texts([*before, called]))
             case _:
-                turns.append(Turn("assistant", item.text))
+                turn = Turn("assistant", item.text)
+        turns.append(turn)
         calling = isinstance(item, Text | Refusal | ToolCall)
     return tuple(turns)
 

@@ -23,7 +23,7 @@ from genrm_cli.rollouts.reading.messages import (
 )
 from genrm_cli.rollouts.reading.record_fields import list_at, rollout_of
 from genrm_cli.rollouts.reading.templates import read_prompt
-from genrm_cli.rollouts.reading.values import words
+from genrm_cli.rollouts.reading.values import list_or_empty, words
 from genrm_cli.rollouts.rollout import Item, Rollout, Turn, UnreadableRecordError
 
 # Others write `content` and `rewards` as well, but none of these beside them.
@@ -109,19 +109,17 @@ def _start_by_mask(record: Record, texts: int) -> int | None:
     """Return the number of texts before the first generated one by `token_loss_mask`; None without
     a usable mask.
     """
-    mask = record.get("token_loss_mask")
+    mask = list_or_empty(record.get("token_loss_mask"))
     length = record.get("input_lengths")
     if isinstance(length, list) and len(length) == 1:
-        length = length[0]
-    if isinstance(mask, list) and mask and isinstance(mask[0], list):
-        mask = mask[0]
-    if not isinstance(mask, list) or not all(isinstance(each, int | float) for each in mask):
+        (length,) = length
+    if mask and isinstance(mask[0], list):
+        (mask, *_) = mask
+    if not all(isinstance(each, int | float) for each in mask):
         return None
-    generated = [bool(each) for each in (mask[:length] if isinstance(length, int) else mask)]
-    runs = [is_generated for is_generated, _ in groupby(generated)]
-    if not any(runs):
-        return None
-    return texts - 2 * sum(runs) + (1 if runs[-1] else 0)
+    counted = mask[:length] if isinstance(length, int) else mask
+    runs = [is_generated for is_generated, _ in groupby(map(bool, counted))]
+    return texts - 2 * sum(runs) + runs[-1] if any(runs) else None
 
 
 def _read_messages(record: Record, log: list[Any]) -> Rollout:

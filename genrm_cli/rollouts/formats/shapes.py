@@ -70,11 +70,13 @@ def read_alternatives(
         if is_group and len({told for told, _ in pairs}) == 1 and not known.get("task"):
             known |= {"task": None, "line_is_group": True}
     rollouts = []
-    for position, (told, response) in enumerate(pairs):
+    if len(stops) != len(responses):
+        stops = [None] * len(responses)
+    for (told, response), stop in zip(pairs, stops, strict=True):
         turns = (Turn("system", told), *asked.turns) if told else asked.turns
         rollout = read_completion(record, replace(asked, turns=turns), response, **known)
-        is_cut = len(stops) == len(responses) and is_truncated({"finish_reason": stops[position]})
-        rollouts.append(replace(rollout, is_truncated=rollout.is_truncated or is_cut))
+        is_cut = rollout.is_truncated or is_truncated({"finish_reason": stop})
+        rollouts.append(replace(rollout, is_truncated=is_cut))
     return rollouts
 
 
@@ -110,12 +112,12 @@ def response_span(turns: Sequence[Turn], begins: Begins | int) -> tuple[int, int
     if isinstance(begins, int):
         return begins, len(turns)
     roles = [turn.role for turn in turns]
+    end = len(turns)
     if begins == "task":
-        return (roles.index("user") + 1 if "user" in roles else 0), len(turns)
+        return (roles.index("user") + 1 if "user" in roles else 0), end
     if begins == "policy":
         acts = (at for at, role in enumerate(roles) if role in ("assistant", REASONING))
-        return next(acts, len(turns)), len(turns)
-    end = len(turns)
+        return next(acts, end), end
     while end and roles[end - 1] not in ("assistant", "user"):
         end -= 1
     if not end or roles[end - 1] == "user":

@@ -165,28 +165,21 @@ def _split_tags(text: str, tags: list[re.Match[str]]) -> Split:
             else:
                 nested += 1
             continue
-        if opened is None:
-            if tag is not tags[0] and not nested:
-                continue
-            thought.append(text[at : tag.start()])
-            nested = max(0, nested - 1)
-        elif not _begins_line(text, opened.start()) and _NO_THOUGHT.fullmatch(
-            text, at, tag.start()
-        ):
-            kept.append(
-                text[opened.start() : tag.end()]
-            )  # "between <think> and </think>": it hides nothing
+        if opened is None and tag is not tags[0] and not nested:
+            continue
+        is_mention = _NO_THOUGHT.fullmatch(text, at, tag.start()) is not None
+        if opened is not None and is_mention and not _begins_line(text, opened.start()):
+            # "between <think> and </think>": it hides nothing
+            kept.append(text[opened.start() : tag.end()])
         else:
             thought.append(text[at : tag.start()])
+        if opened is None:
+            nested = max(0, nested - 1)
         opened = None
         at = tag.end()
-    rest = text[at:]
-    if opened is None:
-        kept.append(rest)
-    elif _begins_line(text, opened.start()) or thought:
-        thought.append(rest)
-    else:
+    if opened is not None and not _begins_line(text, opened.start()) and not thought:
         return Split("", text)
+    (kept if opened is None else thought).append(text[at:])
     return Split("".join(thought).strip(), "".join(kept).strip(), tags[0]["open"] is not None)
 
 
