@@ -120,18 +120,6 @@ class RunningStats:
         self.low = min(self.low, other.low)
         self.high = max(self.high, other.high)
 
-    def scaled(self, factor: float) -> "RunningStats":
-        """Return the statistics of the numbers times a factor of 0 or more."""
-        if self.mean is None:
-            return RunningStats()
-        return RunningStats(
-            count=self.count,
-            mean=self.mean * factor,
-            low=self.low * factor,
-            high=self.high * factor,
-            squares=self.squares * factor * factor,
-        )
-
     def deviation(self) -> float | None:
         """Return the population standard deviation; None without a number."""
         return math.sqrt(self.squares / self.count) if self.count else None

@@ -11,7 +11,6 @@ from genrm_cli.rollouts.rollout import (
     Item,
     Media,
     Reasoning,
-    Rollout,
     ToolCall,
     ToolResult,
     Turn,
@@ -73,6 +72,11 @@ def rounded(value: float | None) -> float | None:
 def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Record:
     rollout = scored.rollout
     line = scored.line
+    items = list[Item](rollout.response or ())
+    if rollout.session is not None:  # shown as the turns that rules count, reasoning first
+        items = [*rollout.session]
+        if rollout.reasoning:
+            items.insert(0, Reasoning(rollout.reasoning))
     document: Record = {
         "index": line.index,
         "reward": rounded(line.reward),
@@ -80,7 +84,7 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
         "advantage": rounded(line.advantage),
         "error": rounded(line.standard_error),
         "chars": len(rollout.answer or ""),
-        "items": [_item(item, mask) for item in _items(rollout)],
+        "items": [_item(item, mask) for item in items],
     }
     if line.reward is None:
         document["why"] = line.reason_text or line.status
@@ -99,14 +103,6 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     if line.component_notes:
         document["notes"] = _masked(line.component_notes, mask)
     return document
-
-
-def _items(rollout: Rollout) -> tuple[Item, ...]:
-    """Return a response; a session as the turns that rules count, reasoning first."""
-    if rollout.session is None:
-        return rollout.response or ()
-    reasoning = (Reasoning(rollout.reasoning),) if rollout.reasoning else ()
-    return (*reasoning, *rollout.session)
 
 
 def _item(item: Item, mask: Mask) -> list[str]:

@@ -24,7 +24,7 @@ from genrm_cli.metrics.plan_reliability import (
     typical_size,
 )
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import LatencySummary, Statistics, odds_interval
+from genrm_cli.metrics.running_stats import LatencySummary, RunningStats, odds_interval
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
@@ -49,7 +49,7 @@ from genrm_cli.storage.places import place_of
 
 # The others need more than the counts: `rings_needed` the plan, `wall_time_s` the clock.
 _COUNTED = [name for name in FIGURES if hasattr(RunMetrics, name) and name != "failed_figures"]
-_NO_STATISTICS = Statistics(count=0, mean=None, std=None, min=None, max=None)
+_NO_STATISTICS = RunningStats().summary()
 _NULLS: Mapping[str, object] = {
     "reward": _NO_STATISTICS,
     "reliability": _NO_STATISTICS,
@@ -151,8 +151,10 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
     # What one judge says consistently and no other repeats is no signal of the panel: a judge that
     # adds nothing must not raise its reliability.
     share = worth.reliability / mean
+    measured = metrics.reliability.summary()
+    scaled = {name: share * getattr(measured, name) for name in ("mean", "std", "min", "max")}
     return {
-        "reliability": metrics.reliability.scaled(share).summary(),
+        "reliability": replace(measured, **scaled),
         "reliability_interval": (low * share, high * share),
         "rings_needed": None,
     }

@@ -25,9 +25,8 @@ from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import InputIdentity
-from genrm_cli.storage.encoding.records import Line
 from genrm_cli.storage.location import is_stream, sibling
-from genrm_cli.storage.source import Source, open_source
+from genrm_cli.storage.source import open_source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Verdict
@@ -191,32 +190,29 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
 
     def _read_comparisons(self, store: Store) -> None:
         source = self._scored.open_beside(".comparisons.jsonl", store, self._settings)
+        if source is None:
+            return
+        self.has_comparisons = True
         lacks_reply = False
-        self.has_comparisons = source is not None
-        for line, comparison in () if source is None else _iter_comparisons(source):
-            group = self._keys.get(str(comparison.group))
-            # Groups whose lines were all rejected have nobody to show their comparisons to.
-            if group is not None:
-                self._comparisons.add(len(self._asked), line.raw)
-                self._asked.append(group)
-                lacks_reply |= comparison.journal_key is not None
+        with source:
+            for line in source.iter_lines():
+                try:
+                    if line.oversize is not None:
+                        raise ValueError("longer than max_line_bytes")
+                    comparison = parse_json(ComparisonRecord, line.raw)
+                except ValueError as error:
+                    where = f"{source.uri}: {source.unit} {line.number}"
+                    raise InputError(f"{where}: {error}", *REMEDY) from error
+                group = self._keys.get(str(comparison.group))
+                # Groups whose lines were all rejected have nobody to show their comparisons to.
+                if group is not None:
+                    self._comparisons.add(len(self._asked), line.raw)
+                    self._asked.append(group)
+                    lacks_reply |= comparison.journal_key is not None
         if lacks_reply and self._open_journal is not None:
             self._journal = self._opened.enter_context(
                 self._open_journal(self._scored.uri, self._settings)
             )
-
-
-def _iter_comparisons(source: Source) -> Iterator[tuple[Line, ComparisonRecord]]:
-    with source:
-        for line in source.iter_lines():
-            try:
-                if line.oversize is not None:
-                    raise ValueError("longer than max_line_bytes")
-                yield line, parse_json(ComparisonRecord, line.raw)
-            except ValueError as error:
-                raise InputError(
-                    f"{source.uri}: {source.unit} {line.number}: {error}", *REMEDY
-                ) from error
 
 
 def _members(groups: "array[int]", count: int) -> Sequence[Sequence[int]]:

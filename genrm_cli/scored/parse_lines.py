@@ -40,34 +40,29 @@ def parse_line(
     return record, format_, rollouts
 
 
-def _parse_scored(
-    line: Line, settings: InputSettings, requirements: Sequence[Requirement]
-) -> list[ScoredRollout]:
-    """Return the rollouts of a scored line; errors as of `parse_line`, also if it is not one, or
-    was changed since.
-    """
-    record, format_, rollouts = parse_line(line, settings, requirements)
-    scores = format_.scores(record)
-    if len(rollouts) != len(scores):
-        raise UnreadableRecordError(
-            f"{len(rollouts)} rollouts but {len(scores)} scores; score it again"
-        )
-    return [
-        ScoredRollout(rollout, parse_scored_line(score), format_.own_record(record, position))
-        for position, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
-    ]
-
-
 def iter_scored(
     source: Source, settings: InputSettings
 ) -> Iterator[tuple[Line, list[ScoredRollout], str | None]]:
-    """Yield each line with its rollouts, and why it has none if it cannot be read."""
+    """Yield each line with its rollouts, and why it has none if it cannot be read, is not scored,
+    or was changed since.
+    """
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     for line in source.iter_lines():
         try:
-            yield line, _parse_scored(line, settings, requirements), None
+            record, format_, rollouts = parse_line(line, settings, requirements)
+            scores = format_.scores(record)
+            if len(rollouts) != len(scores):
+                raise UnreadableRecordError(
+                    f"{len(rollouts)} rollouts but {len(scores)} scores; score it again"
+                )
+            members = [
+                ScoredRollout(rollout, parse_scored_line(score), format_.own_record(record, place))
+                for place, (rollout, score) in enumerate(zip(rollouts, scores, strict=True))
+            ]
         except (BadLineError, UnreadableRecordError) as error:
             yield line, [], str(error)
+        else:
+            yield line, members, None
 
 
 def format_of(record: Record, settings: InputSettings) -> Format:
