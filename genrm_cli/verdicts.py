@@ -288,7 +288,8 @@ class Outcome:
             original run.
         journal_key: key of the reply in the journal; empty if the journal does not contain it.
         turns: minimum number of calls for an answer; all others are retries.
-        reasks: replies without a verdict after which the judge was asked again.
+        reasks: replies without a verdict after which the judge was asked again, in all runs on the
+            journal.
     """
 
     result: Judgment | Failure
@@ -310,6 +311,12 @@ class Outcome:
         Asking until a text that makes replies ambiguous does not would favour the response with
         it."""
         return not isinstance(self.result, Failure) or bool(self.result.caused_by)
+
+    @property
+    def silent_replies(self) -> int:
+        """Replies without a verdict, the last one included."""
+        is_silent = isinstance(self.result, Failure) and self.result.kind.is_parse_failure
+        return self.reasks + is_silent
 
     def __reduce__(self) -> tuple[object, ...]:
         return Outcome, _values_of_outcome(self)

@@ -106,6 +106,7 @@ class CachedJudge(Judge):
         self._policy = RecallPolicy() if journal is None else policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
         self._recent: OrderedDict[bytes, Outcome] = OrderedDict()
+        self._silent_replies: dict[bytes, int] = {}
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -119,7 +120,7 @@ class CachedJudge(Judge):
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return the stored outcomes, and failures where the policy forbids to ask."""
         stored = self._stored([request.key for request in requests])
-        return [self._recalled(stored.get(request.key)) for request in requests]
+        return [self._recalled(key, stored.get(key)) for key in (each.key for each in requests)]
 
     def _stored(self, keys: Sequence[bytes]) -> Mapping[bytes, Outcome | None]:
         if self._journal is None:
@@ -130,18 +131,27 @@ class CachedJudge(Judge):
         outcome = self._recent.get(key)
         return None if outcome is None else replace(outcome, from_journal=True)
 
-    def _recalled(self, stored: Outcome | None) -> Outcome | None:
+    def _recalled(self, key: bytes, stored: Outcome | None) -> Outcome | None:
         """Return what counts as the outcome of a request, by what is stored; None if it is to be
         asked.
         """
         policy = self._policy
-        if stored is not None and (stored.is_decided or policy.with_failures):
-            return stored
+        if stored is not None:
+            if stored.is_decided or policy.with_failures or self._is_exhausted(stored):
+                return stored
+            self._silent_replies[key] = stored.silent_replies
         if policy.only_known:
             return _not_asked(f"not in the journal ({StoppedBy.CONCLUDE})")
         if policy.only_failed and stored is None:
             return _not_asked("never asked before (only_failed)")
         return None
+
+    def _is_exhausted(self, stored: Outcome) -> bool:
+        """Whether a failure has had all its replies: further runs would ask until a response wins,
+        and pay each time.
+        """
+        is_retried = self._policy.only_failed  # the user asks for it
+        return not is_retried and stored.silent_replies > self._judge.reask
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
@@ -191,7 +201,8 @@ class CachedJudge(Judge):
             claimed = await self._claim(journal, request.key, slot)
             if isinstance(claimed, Outcome):
                 return claimed
-            key, outcome = await self._judge.ask(request, claimed)
+            silent = self._silent_replies.pop(request.key, 0)
+            key, outcome = await self._judge.ask(request, claimed, silent)
             if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
                 return outcome
             outcome = await journal.record(key, self._judge.label, outcome)
@@ -219,7 +230,7 @@ class CachedJudge(Judge):
                 is_ours = await journal.claims.take(key)
                 # Another run may have stored it while this request waited for its slot.
                 stored = self._stored([key]).get(key) if journal.claims.is_shared else None
-                if stored is not None and stored.is_decided:
+                if stored is not None and self._recalled(key, stored) is not None:
                     return stored
                 if is_ours or time.monotonic() >= gives_up_at_s:
                     claimed = held
@@ -234,7 +245,7 @@ class CachedJudge(Judge):
                 ):
                     await asyncio.sleep(POLL_S)
                 stored = self._stored([key]).get(key)
-                if stored is not None and stored.is_decided:
+                if stored is not None and self._recalled(key, stored) is not None:
                     return stored
                 held = await self.admit()
         finally:

@@ -327,10 +327,8 @@ class Journal(AbstractContextManager["Journal"]):
         if outcome is None or earlier is None:
             return entry, text
         if isinstance(earlier.result, Failure):
-            # A judge that answers only where a response wins would otherwise be asked by one run
-            # after another until it does.
-            before = earlier.reasks + earlier.result.kind.is_parse_failure
-            outcome.reasks = max(outcome.reasks, before)
+            # Its caller has counted the earlier replies, unless another run made them meanwhile.
+            outcome.reasks = max(outcome.reasks, earlier.reasks)
             entry = entry_of(key, judge, outcome, now, packed)
             execute(_REPLACE, entry)
             return entry, text

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Protocol
 
 from genrm_cli.json_types import Record
@@ -37,14 +38,14 @@ class PendingRequest:
     Attributes:
         id: its `custom_id`: the key of the request, or that of its second turn.
         failure: of its last reply; None without one.
-        reasks: replies so far that held no verdict.
+        silent_replies: replies so far that held no verdict.
     """
 
     id: bytes
     model: str
     body: bytes
     failure: Failure | None = None
-    reasks: int = 0
+    silent_replies: int = 0
 
     @property
     def is_refused(self) -> bool:
@@ -117,6 +118,12 @@ class OfflineJudge(CachedJudge):
         except OutdatedRequestError:
             return self._recall(request, None)
         result = None if outcome.result is _NO_REPLY else outcome.result
+        if stored is not None and (result is None or _is_same_reading(outcome, stored)):
+            outcome.reasks = stored.silent_replies if result is None else stored.reasks
+            if self._is_exhausted(stored):
+                return stored
+        elif stored is not None:
+            outcome.reasks = max(outcome.reasks, stored.silent_replies)
         if result is not None:
             entered = replace(
                 outcome
@@ -129,7 +136,9 @@ class OfflineJudge(CachedJudge):
         if result is not None and outcome.is_decided:
             return outcome
         failure = result if isinstance(result, Failure) else None
-        is_added = self._store.add(replace(pending, failure=failure, reasks=outcome.reasks))
+        is_added = self._store.add(
+            replace(pending, failure=failure, silent_replies=outcome.silent_replies)
+        )
         if is_added or result is None:
             return None
         if failure is not None and failure.partial is not None:
@@ -148,13 +157,13 @@ class OfflineJudge(CachedJudge):
             outcome.turns = 2
             pending = PendingRequest(_second_id(second), self._judge.model, second.body)
         for reply in self._replies_to(pending.id, request):
+            outcome.reasks = outcome.silent_replies
             _count(outcome, reply)
             outcome.result = (
                 reply if isinstance(reply, Failure) else self._judge.read(reply, request)
             )
-            if not isinstance(outcome.result, Failure) or outcome.result.caused_by:
+            if outcome.is_decided:
                 break
-            outcome.reasks += outcome.result.kind.is_parse_failure
         return pending
 
     def _replies_to(self, id_: bytes, request: JudgeRequest) -> Iterator[Reply | Failure]:
@@ -186,6 +195,7 @@ class OfflineJudge(CachedJudge):
             replies = (Reply(stored.reply_text),)
         for reply in replies:
             if stored is None:
+                outcome.reasks = outcome.silent_replies
                 _count(outcome, reply)
             second = (
                 reply if isinstance(reply, Failure) else self._judge.second_turn(request, reply)
@@ -202,6 +212,12 @@ class OfflineJudge(CachedJudge):
 def _second_id(second: JudgeRequest) -> bytes:
     """Return the id of a second turn: that of another first reply is another request."""
     return hashlib.sha256(second.key + second.body).digest()
+
+
+def _is_same_reading(outcome: Outcome, stored: Outcome) -> bool:
+    """Whether replies were read before: a command that is repeated passes the same ones."""
+    costs = attrgetter("result", "attempts", "prompt_tokens", "completion_tokens")
+    return bool(costs(outcome) == costs(stored))
 
 
 def _count(outcome: Outcome, reply: Reply | Failure) -> None:

@@ -236,13 +236,21 @@ class RemoteJudge:
         self._budget.calls -= self._turns
         self.pool.release_unused(slot)
 
-    async def ask(self, request: JudgeRequest, slot: Slot) -> tuple[bytes, Outcome]:
+    @property
+    def reask(self) -> int:
+        """How often to ask again for a verdict."""
+        return self._policy.reask
+
+    async def ask(
+        self, request: JudgeRequest, slot: Slot, silent_replies: int = 0
+    ) -> tuple[bytes, Outcome]:
         """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a
         call fails.
 
-        Return the outcome, and the key of the request in the form in which it was made.
+        Return the outcome, and the key of the request in the form in which it was made. Earlier
+        `silent_replies` count like those of this run.
         """
-        outcome = Outcome(_NOT_ASKED)
+        outcome = Outcome(_NOT_ASKED, reasks=silent_replies)
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
         granted: Slot | None = slot

@@ -41,7 +41,7 @@ class FileExchange:
         Replies of all rounds count, or a judge that answers only where a response wins would be
         asked until it does.
         """
-        if self.requests is None or request.is_refused or request.reasks > self._reask:
+        if self.requests is None or request.is_refused or request.silent_replies > self._reask:
             return False
         self.requests.add(request)
         if request.failure is not None:

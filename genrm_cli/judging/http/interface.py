@@ -106,6 +106,9 @@ class HttpReply:
                     break
         except zlib.error as error:
             self.fault = f"the reply cannot be unpacked ({error})"
+        if self.fault is not None:
+            # The error of the call may outlive it in a traceback, and would keep the body.
+            self._body.clear()
         return self.fault is None
 
     def end(self) -> None:
