@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from genrm_here import call_here
-from genrm_process import Call, Finished, Genrm
+from genrm_process import Call, Finished, Genrm, words_of
 
 
 @pytest.fixture
@@ -27,6 +27,6 @@ def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(genrm.folder)
 
     def run(*arguments: object, stdin: bytes = b"", **environment: str) -> Finished:
-        return call_here(arguments, environment, stdin)
+        return call_here(words_of(arguments), environment, stdin)
 
     return run

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +44,14 @@ class Finished(NamedTuple):
 Call = Callable[..., Finished]
 
 
+def words_of(arguments: Sequence[object]) -> list[str]:
+    """Return the words of a command: those of its first argument, a line of words, and the others
+    as they are.
+    """
+    line, *words = map(str, arguments or [""])
+    return [*line.split(), *words]
+
+
 class Genrm:
     """The command, run in a folder of its own."""
 
@@ -79,7 +87,7 @@ class Genrm:
         happens.
         """
         process = subprocess.run(
-            [*COMMAND, *map(str, arguments)],
+            [*COMMAND, *words_of(arguments)],
             input=stdin,
             capture_output=True,
             cwd=self.folder,
@@ -95,7 +103,7 @@ class Genrm:
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[bytes]:
         """Start the command and leave it running."""
         return start_process(
-            [*COMMAND, *map(str, arguments)],
+            [*COMMAND, *words_of(arguments)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

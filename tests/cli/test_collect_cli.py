@@ -55,7 +55,7 @@ def test_the_demo_plays_and_scores_without_a_model(call, genrm, few):
     )
     done = call(*demo).ended(0)
     assert "scripted, a stand-in without a model" in done.err
-    assert call("score", "demo.jsonl", "--offline").code == 0
+    assert call("score demo.jsonl --offline").code == 0
     scored = read_lines(genrm.folder / "demo.scored.jsonl")
     assert len(scored) == 6
     assert len({line["genrm"]["group"] for line in scored}) == 3
@@ -101,12 +101,11 @@ def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, safety, gat
     """
     reply = session_reply(safety=safety, empathy=4, task_completion=5)
     judge_server.behave(fault={"content": json.dumps(reply)})
-    short = ("--scripted-policy", "good", "--max-turns", 1, "--scenario", "exam_stress_001")
-    call("collect", "samples", *short, "-o", "run.jsonl").ended(0)
+    short = ["--scripted-policy", "good", "--max-turns", "1", "--scenario", "exam_stress_001"]
+    call("collect samples -o run.jsonl", *short).ended(0)
     gates_file = SAMPLE_DATA / "safety-gates.toml"
     done = call(
-        "score",
-        "run.jsonl",
+        "score run.jsonl",
         "--config",
         gates_file,
         "--base-url",
@@ -189,7 +188,7 @@ def test_options_that_cannot_be_used_are_refused(call):
         ),
     ]
     for options, said in cases:
-        done = call("collect", "samples", "-o", "run.jsonl", *options)
+        done = call("collect samples -o run.jsonl", *options)
         assert done.code == 2, done.err
         assert said in done.err, done.err
 
@@ -197,5 +196,5 @@ def test_options_that_cannot_be_used_are_refused(call):
 def test_scenarios_that_are_not_declared_are_refused(call, genrm):
     """Exit 3: real clients' data must never be played."""
     (genrm.folder / "mine.toml").write_text("[[scenario]]\nscenario_id = 'x'\n")
-    done = call("collect", "mine.toml", "--scripted-policy", "good", "-o", "run.jsonl").ended(3)
+    done = call("collect mine.toml --scripted-policy good -o run.jsonl").ended(3)
     assert "synthetic = true" in done.err

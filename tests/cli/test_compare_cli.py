@@ -87,7 +87,7 @@ def test_the_reference_request_gets_the_reference_reply(call, judge_server, way)
     """
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
     request = json.dumps(REFERENCE_REQUEST).encode()
-    finished = call("compare", "-", "--json", *judge(judge_server, *LENGTH, *way), stdin=request)
+    finished = call("compare - --json", *judge(judge_server, *LENGTH, *way), stdin=request)
     assert finished.code == 0
     assert finished.err == ""
     assert json.loads(finished.out) == REFERENCE_REPLY
@@ -133,7 +133,7 @@ def test_two_to_sixty_four_responses_are_compared(call):
     """One response and 65 are refused with their number and the limits."""
     for count, code in [(1, 3), (2, 0), (64, 0), (65, 3)]:
         finished = call(
-            "compare", "-p", "Why?", *[f"Because of {n}." for n in range(count)], *LEXICAL, "--json"
+            "compare -p Why? --json", *[f"Because of {n}." for n in range(count)], *LEXICAL
         )
         assert finished.code == code
         if code:
@@ -193,9 +193,7 @@ def test_a_failed_comparison_is_no_number(call, judge_server):
     code is 6.
     """
     judge_server.behave(fault={"content": "no idea"})
-    finished = call(
-        "compare", "-p", "Why?", "a", "b", *judge(judge_server, "--reask", 0, "--json")
-    ).ended(6)
+    finished = call("compare -p Why? a b", *judge(judge_server, "--reask", 0, "--json")).ended(6)
     assert json.loads(finished.out) == {
         "rewards": [None, None],
         "comparison_results": [],
@@ -208,7 +206,7 @@ def test_compat_gives_the_references_defaults(call, judge_server):
     """--compat nemo-gym turns failures into 3, 3, 3.5, as the reference does."""
     judge_server.behave(fault={"content": "no idea"})
     arguments = judge(judge_server, "--reask", 0, "--json", "--compat", "nemo-gym")
-    finished = call("compare", "-p", "Why?", "a", "b", *arguments).ended(0)
+    finished = call("compare -p Why? a b", *arguments).ended(0)
     printed = json.loads(finished.out)
     assert printed["rewards"] == [3.0, 3.0]
     assert [(r["score_1"], r["score_2"], r["ranking"]) for r in printed["comparison_results"]] == [
@@ -217,13 +215,13 @@ def test_compat_gives_the_references_defaults(call, judge_server):
     assert printed["metrics"]["tiebreak_usage_rate"] == 1.0
 
 
-COMPAT = ("--json", "--compat", "nemo-gym")
+COMPAT = ["--json", "--compat", "nemo-gym"]
 
 
 def compare_as_gym(call, server, request, *more):
     """Run `compare -` as NeMo Gym would answer a request."""
     stdin = json.dumps(request).encode()
-    return call("compare", "-", *judge(server, *COMPAT, *more), stdin=stdin)
+    return call("compare -", *judge(server, *COMPAT, *more), stdin=stdin)
 
 
 def test_compat_answers_for_one_response_or_none(call, judge_server):
@@ -235,7 +233,7 @@ def test_compat_answers_for_one_response_or_none(call, judge_server):
                 "response_objs": responses,
             }
         ).encode()
-        finished = call("compare", "-", *judge_server.flags, *COMPAT, stdin=stdin)
+        finished = call("compare -", *judge_server.flags, *COMPAT, stdin=stdin)
         assert finished.code == 0
         assert finished.err == ""
         assert json.loads(finished.out) == {

@@ -50,7 +50,7 @@ def test_nothing_private_reaches_the_judge(genrm, call, judge_server, profile):
     """
     genrm.write("in.jsonl", private_rollouts())
     call(
-        "score", "in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL)
+        "score in.jsonl", *judge(judge_server, "--profile", profile, "--repeats", 2, *REDACT_ALL)
     ).ended(0)
     text = sent(judge_server)
     for private in (ADDRESS, "example.com", "555-123-4567", CARD):
@@ -83,7 +83,7 @@ def test_an_episode_and_the_principle_flag_are_masked_too(genrm, call, judge_ser
     arguments = judge(
         judge_server, "--principle", f"As {ADDRESS} wants.", "--redact-pattern", "email"
     )
-    call("score", "in.jsonl", *arguments).ended(0)
+    call("score in.jsonl", *arguments).ended(0)
     assert "example.com" not in sent(judge_server)
     assert genrm.metrics()["redactions"] == {"email": 4}
 
@@ -139,9 +139,7 @@ def test_a_pattern_that_cannot_be_used_is_a_usage_error(call):
         ("email,phone", "--redact-pattern", "pass each separately"),
     ]
     for pattern, where, problem in cases:
-        finished = call(
-            "score", "missing.jsonl", "--judge", "lexical", "--redact-pattern", pattern
-        ).ended(2)
+        finished = call("score missing.jsonl --judge lexical", "--redact-pattern", pattern).ended(2)
         for part in (where, problem):
             assert part in " ".join(finished.err.split())
 
@@ -161,7 +159,7 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm, call, judge_serve
     """They go to the rejects with the reason; the judge sees the others only."""
     genrm.write("in.jsonl", declared_rollouts())
     arguments = judge(judge_server, "--no-probe", "--require-metadata", "synthetic=true")
-    call("score", "in.jsonl", *arguments).ended(0)
+    call("score in.jsonl", *arguments).ended(0)
     assert "Question 0?" in sent(judge_server)
     assert "Question 1?" not in sent(judge_server)
     rejects = read_lines(genrm.folder / "in.rejects.jsonl")
@@ -178,9 +176,7 @@ def test_strict_stops_before_any_call(genrm, call, judge_server):
     """
     genrm.write("in.jsonl", declared_rollouts())
     finished = call(
-        "score",
-        "in.jsonl",
-        *judge(judge_server, "--strict", "--require-metadata", "synthetic=true"),
+        "score in.jsonl", *judge(judge_server, "--strict", "--require-metadata", "synthetic=true")
     ).ended(3)
     assert "declares synthetic=false, not true" in " ".join(finished.err.split())
     assert judge_server.stats()["requests"] == 0
@@ -209,13 +205,8 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call
         },
     ]
     genrm.write("in.jsonl", lines)
-    required = (
-        "--require-metadata",
-        "synthetic=true",
-        "--require-metadata",
-        "level=2",
-    )
-    assert call("score", "in.jsonl", *judge(judge_server, *required)).code == 0
+    required = ["--require-metadata", "synthetic=true", "--require-metadata", "level=2"]
+    assert call("score in.jsonl", *judge(judge_server, *required)).code == 0
     assert "Many?" in sent(judge_server)
     assert "Refused" not in sent(judge_server)
     assert genrm.metrics()["rejected_lines"] == 2
@@ -224,7 +215,5 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call
 def test_an_input_that_declares_nothing_is_refused(genrm, call):
     """When no line declares it there is nothing to score: exit code 3 with the reason."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = call(
-        "score", "in.jsonl", "--judge", "lexical", "--require-metadata", "synthetic=true"
-    ).ended(3)
+    finished = call("score in.jsonl --judge lexical --require-metadata synthetic=true").ended(3)
     assert "does not declare synthetic=true" in " ".join(finished.err.split())

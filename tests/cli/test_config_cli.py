@@ -14,19 +14,19 @@ def test_a_table_for_a_person_and_no_keys(call):
         "OPENAI_API_KEY": KEY,
         "MINE": KEY,
     }
-    finished = call("config", "--api-key-env", "MINE", **environment).ended(0)
+    finished = call("config --api-key-env MINE", **environment).ended(0)
     table = finished.out.decode()
     assert all(setting.key in table for setting in all_settings())
     assert "MINE" in table
     assert KEY not in table
-    assert KEY not in call("config", "--json", **environment).out.decode()
+    assert KEY not in call("config --json", **environment).out.decode()
 
 
 def test_a_misspelt_variable_is_pointed_out(call):
     """A GENRM_ variable that is not a setting gives a warning, which --quiet suppresses."""
     finished = call("config", GENRM_CONCURENCY="8").ended(0)
     assert "GENRM_CONCURENCY" in finished.err
-    assert call("config", "--quiet", GENRM_CONCURENCY="8").err == ""
+    assert call("config --quiet", GENRM_CONCURENCY="8").err == ""
 
 
 def test_a_settings_file_with_a_mistake_ends_with_2(genrm, call):
@@ -37,7 +37,7 @@ def test_a_settings_file_with_a_mistake_ends_with_2(genrm, call):
     ]
     for text, says in cases:
         (genrm.folder / "genrm.toml").write_text(text)
-        finished = call("config", "--config", "genrm.toml").ended(2)
+        finished = call("config --config genrm.toml").ended(2)
         assert "genrm.toml" in finished.err
         assert says in finished.err
 
@@ -48,17 +48,17 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm, call):
     """
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "genrm.toml").write_text('judge = "lexical"\nquiet = true\n')
-    call("trust", ".").ended(0)
-    assert call("score", "in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
+    call("trust .").ended(0)
+    assert call("score in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")
     assert "out.metrics.json" in genrm.names()
     (genrm.folder / "other.toml").write_text('judge = "lexical"\nstrategy = "all_pair"\n')
-    refused = call("score", "in.jsonl", GENRM_CONFIG="other.toml").ended(2)
+    refused = call("score in.jsonl", GENRM_CONFIG="other.toml").ended(2)
     assert "Did you mean all_pairs?" in refused.err
 
 
 def test_changed_shows_only_what_is_not_a_default(call):
     """`--changed` lists the settings that somebody set, with their sources."""
-    settings = json.loads(call("config", "--changed", "--ring-k", 2, "--json", GENRM_SEED="7").out)
+    settings = json.loads(call("config --changed --ring-k 2 --json", GENRM_SEED="7").out)
     assert {name: each["source"] for name, each in settings.items()} == {
         "ring_k": "flag",
         "seed": "environment GENRM_SEED",
@@ -72,7 +72,7 @@ def test_the_endpoint_of_openais_library_is_the_default(call):
 
     def source(*arguments, **environment):
         settings = json.loads(
-            call("config", *arguments, "--json", OPENAI_BASE_URL=url, **environment).out
+            call("config --json", *arguments, OPENAI_BASE_URL=url, **environment).out
         )
         return settings["base_url"]
 

@@ -59,7 +59,7 @@ def test_a_person_gets_tables(genrm, call):
 def test_a_machine_gets_one_object_and_a_file(genrm, call, judge_server):
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     genrm.write("pairs.jsonl", make_pairs(5))
-    finished = call("eval", "pairs.jsonl", "--json", "-o", "m.json", *judge_server.flags).ended(0)
+    finished = call("eval pairs.jsonl --json -o m.json", *judge_server.flags).ended(0)
     assert finished.out.count(b"\n") == 1
     printed = json.loads(finished.out)
     assert printed == json.loads((genrm.folder / "m.json").read_bytes())
@@ -73,20 +73,18 @@ def test_a_dry_run_counts_the_calls_that_are_left(genrm, call, judge_server):
     """--dry-run of eval asks nothing, writes nothing, and counts what the journal holds."""
     genrm.write("pairs.jsonl", make_pairs(2))
     judge = ("pairs.jsonl", *judge_server.flags, "--no-probe", "-o", "out.json")
-    assert json.loads(call("eval", *judge, "--dry-run", "--json").ended(0).out)["calls"] == 4
+    assert json.loads(call("eval --dry-run --json", *judge).ended(0).out)["calls"] == 4
     assert genrm.names() == {"pairs.jsonl"}
     assert judge_server.stats()["requests"] == 0
     call("eval", *judge).ended(0)
     genrm.write("pairs.jsonl", make_pairs(3))
-    planned = call("eval", *judge, "--dry-run").ended(0).out.decode()
+    planned = call("eval --dry-run", *judge).ended(0).out.decode()
     assert "6 comparisons, 4 of them answered in an earlier run: 2 calls to make, " in planned
 
 
 def test_pairs_come_through_a_pipe_and_the_result_goes_into_one(genrm, call):
     """`-` is stdin, `-o -` is stdout; then no table is in the way."""
-    finished = call(
-        "eval", "-", "-o", "-", *LEXICAL, "--quiet", stdin=genrm.sample(PAIRS).read_bytes()
-    )
+    finished = call("eval - -o - --quiet", *LEXICAL, stdin=genrm.sample(PAIRS).read_bytes())
     assert finished.code == 0
     assert finished.err == ""
     assert json.loads(finished.out)["figures"]["pairs"] == 28

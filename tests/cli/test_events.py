@@ -39,7 +39,7 @@ def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
     """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     log = genrm.folder / "events.jsonl"
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
+    finished = call("score in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
     judge, plan, probing, probe, *_, end = logged(log)
     events = ["judge", "plan", "probing", "probe", "end"]
     assert [each["event"] for each in (judge, plan, probing, probe, end)] == events
@@ -67,9 +67,7 @@ def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
         log,
         "--no-probe",
     )
-    finished = call(
-        "score", "in.jsonl", *arguments, "--give-up-after", "0.2", "--retries", "20"
-    ).ended(4)
+    finished = call("score in.jsonl --give-up-after 0.2 --retries 20", *arguments).ended(4)
     events = {line["event"]: line for line in logged(log)}
     assert list(events) == [
         "judge",
@@ -110,7 +108,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, op
     not even a probe.
     """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    call("score", "in.jsonl", *judge_server.flags, *option).ended(6)
+    call("score in.jsonl", *judge_server.flags, *option).ended(6)
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
     assert metrics["partial"] is True
@@ -121,9 +119,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, op
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(genrm, call, judge_server):
     """A log in a folder that is not there is a storage error, said before anything is asked."""
     genrm.write("in.jsonl", make_rollouts())
-    finished = call(
-        "score", "in.jsonl", *judge_server.flags, "--log-json", "away/events.jsonl"
-    ).ended(5)
+    finished = call("score in.jsonl --log-json away/events.jsonl", *judge_server.flags).ended(5)
     assert "--log-json away/events.jsonl: cannot be opened" in finished.err
     assert judge_server.stats()["requests"] == 0
 
@@ -134,7 +130,7 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call, judge_serve
     the log.
     """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    finished = call("score", "in.jsonl", *judge_server.flags, "--log-json", "/dev/full").ended(0)
+    finished = call("score in.jsonl --log-json /dev/full", *judge_server.flags).ended(0)
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 
 

@@ -49,7 +49,7 @@ def test_what_score_wrote_is_exported(call, folder):
         ).code
         == 0
     )
-    done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl")
+    done = call("export x.scored.jsonl --to trl-dpo -o out.jsonl")
     assert done.code == 0
     assert done.out == b""
     rows = read_lines(folder / "out.jsonl")
@@ -69,7 +69,7 @@ def test_what_score_wrote_is_exported(call, folder):
 def test_every_format_is_written(call, folder, name):
     """Each format gives rows, a manifest, and what to type at its loader."""
     write_lines(folder / "x.scored.jsonl", GROUP)
-    done = call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
+    done = call("export x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
     assert read_lines(folder / "out.jsonl")
     assert "load it with:" in done.err
     assert (folder / "out.dataset_info.json").exists() == (name == "llamafactory")
@@ -78,7 +78,7 @@ def test_every_format_is_written(call, folder, name):
 def test_exports_are_as_private_as_their_inputs(call, folder):
     """What only its owner may read stays so, the manifest included."""
     write_lines(folder / "x.scored.jsonl", GROUP).chmod(0o600)
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl").code == 0
     assert {
         (folder / name).stat().st_mode & 0o777 for name in ("out.jsonl", "out.manifest.json")
     } == {0o600}
@@ -111,12 +111,7 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call, folder):
         ),
     ]
     write_lines(folder / "x.scored.jsonl", [*GROUP, *bad])
-    assert (
-        call(
-            "export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "all"
-        ).code
-        == 0
-    )
+    assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl --pairs all").code == 0
     assert {text for pair in pairs_in(folder / "out.jsonl") for text in pair} == {
         "best",
         "middle",
@@ -135,8 +130,8 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call, folder):
 def test_rewards_without_comparisons_are_refused_where_these_are_needed(call, folder):
     """No comparisons file, no guess: exit 3, and the missing file is named."""
     write_lines(folder / "x.scored.jsonl", GROUP)
-    options = ("--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "compared")
-    done = call("export", "x.scored.jsonl", *options).ended(3)
+    options = ["--to", "trl-dpo", "-o", "out.jsonl", "--pairs", "compared"]
+    done = call("export x.scored.jsonl", *options).ended(3)
     assert "comparisons file" in done.err
     assert not (folder / "out.jsonl").exists()
 
@@ -148,9 +143,7 @@ def test_files_scored_differently_are_refused(call, folder):
         folder / "b.scored.jsonl",
         [line | {"genrm": line["genrm"] | {"judge": "k"}} for line in GROUP],
     )
-    done = call(
-        "export", "a.scored.jsonl", "b.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl"
-    ).ended(2)
+    done = call("export a.scored.jsonl b.scored.jsonl --to trl-dpo -o out.jsonl").ended(2)
     assert "j, k" in done.err
 
 
@@ -176,7 +169,7 @@ def test_an_input_without_a_row_is_an_error(call, folder):
     ]
     for lines, told in cases:
         write_lines(folder / "x.scored.jsonl", lines)
-        done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").ended(3)
+        done = call("export x.scored.jsonl --to trl-dpo -o out.jsonl").ended(3)
         assert told in done.err
         assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
 
@@ -185,11 +178,9 @@ def test_bad_lines_are_counted_and_refused_by_strict(call, folder):
     """A broken and an unscored line cost nothing but themselves; with --strict they are exit 3."""
     path = write_lines(folder / "x.scored.jsonl", [*GROUP, {"prompt": "a", "response": "b"}])
     path.write_text(path.read_text() + "{broken\n")
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl").code == 0
     assert manifest_of(folder)["rejected_lines"] == 2
-    assert (
-        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "new.jsonl", "--strict").code == 3
-    )
+    assert call("export x.scored.jsonl --to trl-dpo -o new.jsonl --strict").code == 3
 
 
 def test_undeclared_metadata_is_refused(call, folder):
@@ -197,9 +188,7 @@ def test_undeclared_metadata_is_refused(call, folder):
     declared = [line | {"metadata": {"synthetic": True}} for line in GROUP]
     write_lines(folder / "x.scored.jsonl", [*declared, scored("real", 9.0, index=3)])
     options = ("--require-metadata", "synthetic=true")
-    assert (
-        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
-    )
+    assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl", *options).code == 0
     assert pairs_in(folder / "out.jsonl") == [("best", "worst")]
     assert list(manifest_of(folder)["rejected_reasons"]) == [
         "does not declare synthetic=true (require_metadata)"
@@ -237,7 +226,7 @@ def test_no_format_prefers_what_broke_a_gate(call, folder, name, unsafe):
     """
     safe = [as_episode(line) for line in GROUP] if "scenario" in UNSAFE[unsafe] else GROUP
     write_lines(folder / "x.scored.jsonl", [*safe, UNSAFE[unsafe]])
-    call("export", "x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
+    call("export x.scored.jsonl", "--to", name, "-o", "out.jsonl").ended(0)
     assert "unsafe" not in (folder / "out.jsonl").read_text()
     assert "9.0" not in (folder / "out.jsonl").read_text()
 
@@ -269,7 +258,7 @@ def test_rollouts_held_for_review_stay_out(call, folder):
         },
     ]
     write_lines(folder / "x.review.jsonl", reviews)
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 0
+    assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl").code == 0
     assert pairs_in(folder / "out.jsonl") == [("middle", "worst")]
     assert manifest_of(folder)["left_out"] == {"review_held": 1, "review_pending": 1}
 
@@ -280,7 +269,7 @@ def test_an_unreadable_review_is_refused(call, folder):
     for line in cases:
         write_lines(folder / "x.scored.jsonl", GROUP)
         (folder / "x.review.jsonl").write_text(line + "\n")
-        assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl").code == 3
+        assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl").code == 3
         assert not (folder / "out.jsonl").exists()
 
 
@@ -302,10 +291,8 @@ def test_the_split_is_by_prompt(call, folder):
         for index in range(3)
     ]
     write_lines(folder / "x.scored.jsonl", lines)
-    options = ("--split", "0.2", "--pairs", "all")
-    assert (
-        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl", *options).code == 0
-    )
+    options = ["--split", "0.2", "--pairs", "all"]
+    assert call("export x.scored.jsonl --to trl-dpo -o out.jsonl", *options).code == 0
     train, validation = (
         {row["prompt_id"] for row in read_lines(folder / name)}
         for name in ("out.jsonl", "out.validation.jsonl")
@@ -319,7 +306,7 @@ def test_the_split_is_by_prompt(call, folder):
 def test_rejection_sampling_keeps_the_best(call, folder):
     """--best-of counts per prompt; rewards must reach --min-reward."""
     write_lines(folder / "x.scored.jsonl", GROUP)
-    common = (
+    common = [
         "export",
         "x.scored.jsonl",
         "--to",
@@ -329,7 +316,7 @@ def test_rejection_sampling_keeps_the_best(call, folder):
         "--min-reward",
         "2.5",
         "--force",
-    )
+    ]
 
     def kept(*options):
         call(*common, "-o", "out.jsonl", *options)
@@ -358,13 +345,11 @@ def test_sessions_are_exported_whole_or_at_a_turn(call, folder):
         session("Hm.", "worse", 1.0, 2),
     ]
     write_lines(folder / "x.scored.jsonl", lines)
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "whole.jsonl").code == 0
+    assert call("export x.scored.jsonl --to trl-dpo -o whole.jsonl").code == 0
     (row,) = read_lines(folder / "whole.jsonl")
     assert [message["role"] for message in row["chosen"]] == ["assistant", "user", "assistant"]
-    options = ("--branch-at", "2", "--pairs", "all")
-    assert (
-        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "turn.jsonl", *options).code == 0
-    )
+    options = ["--branch-at", "2", "--pairs", "all"]
+    assert call("export x.scored.jsonl --to trl-dpo -o turn.jsonl", *options).code == 0
     (row,) = read_lines(folder / "turn.jsonl")
     assert [message["content"] for message in row["prompt"]] == ["I feel low.", "Oh.", "And?"]
     assert row["chosen"][0]["content"] == "good"
@@ -385,21 +370,21 @@ def test_compressed_and_parquet_outputs(call, folder):
         for line in (scored("x", 2.0, group="task:2"), scored("y", 1.0, group="task:2", index=1))
     ]
     write_lines(folder / "x.scored.jsonl", [*GROUP, *other])
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.parquet").code == 0
+    assert call("export x.scored.jsonl --to trl-dpo -o out.parquet").code == 0
     rows = parquet.read_table(folder / "out.parquet").to_pylist()
     assert [row["tools"] for row in rows] == [None, json.dumps([tool])]
     assert rows[0]["chosen"] == [{"role": "assistant", "content": "best"}]
     assert (
-        call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "out.jsonl.gz").code == 2
+        call("export x.scored.jsonl --to trl-dpo -o out.jsonl.gz").code == 2
     )  # the manifest is there
-    assert call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "other.jsonl.gz").code == 0
+    assert call("export x.scored.jsonl --to trl-dpo -o other.jsonl.gz").code == 0
     assert len(gzip.decompress((folder / "other.jsonl.gz").read_bytes()).splitlines()) == 2
 
 
 def test_standard_streams(call, folder):
     """Scored lines from stdin, rows to stdout; nothing is written beside."""
     lines = b"".join(json.dumps(line).encode() + b"\n" for line in GROUP)
-    done = call("export", "-", "--to", "trl-dpo", "-o", "-", stdin=lines).ended(0)
+    done = call("export - --to trl-dpo -o -", stdin=lines).ended(0)
     assert json.loads(done.out)["margin"] == 4.0
     assert list(folder.iterdir()) == []
 
@@ -450,7 +435,7 @@ def test_wrong_options_are_refused(call, folder):
     for options in cases:
         write_lines(folder / "x.scored.jsonl", GROUP)
         before = (folder / "x.scored.jsonl").read_bytes()
-        assert call("export", "x.scored.jsonl", *options).code == 2
+        assert call("export x.scored.jsonl", *options).code == 2
         assert (folder / "x.scored.jsonl").read_bytes() == before
         assert [path.name for path in folder.iterdir()] == ["x.scored.jsonl"]
 
@@ -506,7 +491,7 @@ def test_fields_of_the_input_stay_as_columns(to, kept, genrm, call):
         [a | {"gts": "4", "meta": {"k": n}} for n, a in enumerate(answers)],
     )
     call(
-        "export", "x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k"
+        "export x.scored.jsonl", "--to", to, "-o", "o.jsonl", "--keep", "gts", "--keep", "meta.k"
     ).ended(0)
     [row] = read_lines(genrm.folder / "o.jsonl")
     assert {name: row[name] for name in row if name.startswith(("gts", "meta"))} == kept
@@ -518,7 +503,7 @@ def test_a_field_that_no_line_has_or_the_format_needs_is_refused(genrm, call):
         write_lines(
             genrm.folder / "x.scored.jsonl", [scored("5", 1.0, index=0), scored("4", 2.0, index=1)]
         )
-        done = call("export", "x.scored.jsonl", "--to", "trl-dpo", "-o", "o.jsonl", "--keep", name)
+        done = call("export x.scored.jsonl --to trl-dpo -o o.jsonl", "--keep", name)
         assert done.code == 2
         assert genrm.names() == {"x.scored.jsonl"}
         assert f"--keep {name}: " in done.err
@@ -551,7 +536,7 @@ def test_verl_gets_the_reference_answer(fields, options, truth, genrm, call):
     """The named field, or the only known one; of several, none is chosen."""
     lines = [scored("5", 1.0, index=0) | fields, scored("4", 2.0, index=1) | fields]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
-    assert call("export", "x.scored.jsonl", "--to", "verl", "-o", "o.jsonl", *options).code == 0
+    assert call("export x.scored.jsonl --to verl -o o.jsonl", *options).code == 0
     assert [
         row["reward_model"]["ground_truth"] for row in read_lines(genrm.folder / "o.jsonl")
     ] == [truth]

@@ -12,7 +12,7 @@ def test_every_printed_example_is_read_as_its_format(genrm, call):
     lines = [call("formats", name).out for name in INPUT_FORMATS]
     assert all(line.count(b"\n") == 1 and line.endswith(b"\n") for line in lines)
     (genrm.folder / "examples.jsonl").write_bytes(b"".join(lines))
-    report = json.loads(call("validate", "examples.jsonl", "--json").out)
+    report = json.loads(call("validate examples.jsonl --json").out)
     assert report["formats"] == dict.fromkeys(INPUT_FORMATS, 1)
     assert report["rejected_lines"] == 0
 
@@ -30,7 +30,7 @@ def test_the_list_holds_each_format_with_an_example(call):
 
 def test_an_unknown_format_is_refused_with_a_guess(call):
     """A misspelt name ends with 2 and the name that was perhaps meant."""
-    finished = call("formats", "nemogym")
+    finished = call("formats nemogym")
     assert finished.code == 2
     assert finished.out == b""
     assert "Did you mean nemo_gym?" in finished.err
@@ -51,13 +51,8 @@ def test_the_rows_of_a_table_are_scored(genrm, call, name, content):
     (genrm.folder / name).write_bytes(content)
     refused = call("validate", name).ended(3)
     assert "--prompt-field question" in refused.err
-    named = (
-        "--prompt-field",
-        "question",
-        "--response-field",
-        "reply",
-    )
-    assert call("score", name, "--judge", "lexical", *named, "-o", "out.jsonl").code == 0
+    named = ["--prompt-field", "question", "--response-field", "reply"]
+    assert call("score -o out.jsonl", name, "--judge", "lexical", *named).code == 0
     lines = [json.loads(line) for line in (genrm.folder / "out.jsonl").read_text().splitlines()]
     assert [line["question"] for line in lines] == ["Why?", "Why?", "How?", "How?"]
     assert all(line["reward"] is not None for line in lines)

@@ -19,6 +19,6 @@ def test_without_a_name_the_index_is_printed(call):
 
 def test_a_page_that_does_not_exist_is_answered_with_the_pages(call):
     """The error lists all pages."""
-    ended = call("guide", "setings").ended(2)
+    ended = call("guide setings").ended(2)
     assert "'setings'" in ended.err
     assert "settings" in ended.err

@@ -33,7 +33,7 @@ def test_help_of_the_whole_names_all_commands_and_exit_codes(genrm):
 
 def test_help_of_a_command_shows_every_option(call):
     """`--help-all` shows each setting with its meaning; other settings that it names are flags."""
-    finished = call("config", "--help-all", **PLAIN).ended(0)
+    finished = call("config --help-all", **PLAIN).ended(0)
     text = " ".join(finished.out.decode().split())
     for setting in all_settings():
         flag = setting.negative if setting.default is True else setting.flag

@@ -51,9 +51,9 @@ def test_quoting_changes_no_reward(judged, judge_server, profile):
     for quotes in (None, "in thoughts"):
         judge_server.behave(quotes=quotes)
         output = genrm.folder / f"{quotes}.jsonl"
-        call(
-            "score", "in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies"
-        ).ended(0)
+        call("score in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies").ended(
+            0
+        )
         rewards.append([line["reward"] for line in read_lines(output)])
         assert None not in rewards[-1]
         records = read_lines(genrm.folder / f"{quotes}.comparisons.jsonl")
@@ -82,7 +82,7 @@ def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
     with signs only.
     """
     genrm, call, judge = judged
-    assert call("score", "in.jsonl", *judge, "--profile", profile).code == 0
+    assert call("score in.jsonl", *judge, "--profile", profile).code == 0
     counts = [
         line["genrm"].get("neutralised") for line in read_lines(genrm.folder / "in.scored.jsonl")
     ]
@@ -102,7 +102,5 @@ def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
 def test_compat_sends_texts_word_for_word(judged, judge_server):
     """As NeMo Gym does."""
     _, call, judge = judged
-    assert (
-        call("score", "in.jsonl", *judge, "--compat", "nemo-gym", "--max-unscored", "1").code == 0
-    )
+    assert call("score in.jsonl --compat nemo-gym --max-unscored 1", *judge).code == 0
     assert not any("¦" in str(request) for request in sent_to(judge_server))

@@ -24,7 +24,7 @@ def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
         f"models at {url}: local-judge\ngenrm.toml: local-judge at {url}\nNext: genrm "
     )
     genrm.write("in.jsonl", make_rollouts())
-    call("score", "in.jsonl").ended(0)
+    call("score in.jsonl").ended(0)
     assert judge_server.stats()["requests"] > 0
 
 
@@ -57,7 +57,7 @@ def test_several_models_need_a_choice(genrm, call, judge_server):
     assert finished.code == 2
     assert genrm.names() == set()
     assert "choose one with --model: a, b." in finished.err
-    chosen = call("init", "--model", "c", OPENAI_BASE_URL=judge_server.base_url)
+    chosen = call("init --model c", OPENAI_BASE_URL=judge_server.base_url)
     assert chosen.code == 0
     assert "does not list the model 'c'; it lists a, b" in chosen.err
 
@@ -113,7 +113,7 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     assert "prompt: ask; response: said.reply" in shown
     assert "2 calls to make" in shown
     assert "cost about 0.01" in shown
-    genrm.run("validate", "sure.jsonl").ended(0)
+    genrm.run("validate sure.jsonl").ended(0)
     lines = [
         {
             "prompt": "Why?",
@@ -130,11 +130,11 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     text = (genrm.folder / "genrm.toml").read_text()
     assert 'prompt_field = "prompt,background"\n' in text
     assert 'ignore_fields = "zot"\n' in text
-    reading = genrm.run("validate", "unsure.jsonl").ended(0)
+    reading = genrm.run("validate unsure.jsonl").ended(0)
     assert b"prompt: prompt; context: background; response: completion" in reading.out
     refused = genrm.run(*command).ended(3)
     assert "cannot be read yet" in refused.err
-    flags = ("--prompt-field", "prompt,background", "--response-field", "completion")
+    flags = ["--prompt-field", "prompt,background", "--response-field", "completion"]
     genrm.run(*command, *flags, "--ignore-fields", "zot").ended(0)
     assert 'prompt_field = "prompt,background"\n' in (genrm.folder / "genrm.toml").read_text()
 
@@ -154,7 +154,7 @@ def init_open(genrm, judge_server):
 
     def answered(answers):
         told = "".join(f"{answer}\n" for answer in answers).encode()
-        return genrm.run("init", "open.jsonl", "--base-url", judge_server.base_url, stdin=told)
+        return genrm.run("init open.jsonl", "--base-url", judge_server.base_url, stdin=told)
 
     return answered
 
@@ -186,8 +186,8 @@ def test_errors_about_the_model_name_those_that_are_served(genrm, call, judge_se
     """Both where no model is named and where the server does not know it."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge_server.behave(models=["good", "better"], fault={"status": 404})
-    missing = call("score", "in.jsonl", "--base-url", judge_server.base_url).ended(2)
+    missing = call("score in.jsonl", "--base-url", judge_server.base_url).ended(2)
     assert f"{judge_server.base_url} serves better, good." in missing.err
-    wrong = call("score", "in.jsonl", "--base-url", judge_server.base_url, "--model", "goood")
+    wrong = call("score in.jsonl", "--base-url", judge_server.base_url, "--model", "goood")
     assert wrong.code == 4
     assert "It serves better, good." in wrong.err

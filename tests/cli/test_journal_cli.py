@@ -47,7 +47,7 @@ def test_what_is_no_journal_is_refused(call, genrm):
     """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as
     it is.
     """
-    missing = call("journal", "nowhere.sqlite")
+    missing = call("journal nowhere.sqlite")
     assert missing.code == 3
     assert missing.out == b""
     assert "nowhere.sqlite" in missing.err

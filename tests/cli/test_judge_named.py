@@ -21,7 +21,7 @@ def test_another_judges_results_are_not_replaced_unasked(genrm, call, judge_serv
     """
     genrm.write("in.jsonl", make_rollouts())
     judge = ("--base-url", judge_server.base_url)
-    assert call("score", "in.jsonl", *judge, "--model", "m").code == 0
+    assert call("score in.jsonl --model m", *judge).code == 0
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
     for given in (("in.jsonl",), (".", "--min-age", "0")):
         refused = call("score", *given, *judge, *flags)
@@ -29,8 +29,8 @@ def test_another_judges_results_are_not_replaced_unasked(genrm, call, judge_serv
         assert says in refused.err, refused.err
         assert "--force" in refused.err, refused.err
         assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
-    assert call("score", "in.jsonl", *judge, *flags, "-o", "other.jsonl").code == 0
-    assert call("score", "in.jsonl", *judge, *flags, "--force").code == 0
+    assert call("score in.jsonl -o other.jsonl", *judge, *flags).code == 0
+    assert call("score in.jsonl --force", *judge, *flags).code == 0
 
 
 def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
@@ -45,8 +45,8 @@ def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
         "--profile",
         "nemotron",
     )
-    assert call("score", "done.jsonl", *first).code == 0
-    assert call("score", "begun.jsonl", *first, "--max-calls", 2).code == 6
+    assert call("score done.jsonl", *first).code == 0
+    assert call("score begun.jsonl --max-calls 2", *first).code == 6
     moved = start_judge()
     tonight = (
         "--base-url",
@@ -55,10 +55,10 @@ def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
         "--min-age",
         0,
     )
-    finished = call("score", ".", *tonight).ended(0)
+    finished = call("score .", *tonight).ended(0)
     assert moved.stats()["requests"] == 6 - 2
     assert "1 up to date" in finished.err
-    assert call("score", ".", *tonight, "--judge-id", "m").code == 0
+    assert call("score . --judge-id m", *tonight).code == 0
     assert moved.stats()["requests"] == 4
 
 
@@ -80,9 +80,7 @@ def test_a_grader_that_cannot_be_read_is_named_with_its_component(genrm, call, j
     """
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
-    finished = call(
-        "score", "in.jsonl", *judge_server.flags, "--component", "rubric:helpfulness"
-    ).ended(4)
+    finished = call("score in.jsonl --component rubric:helpfulness", *judge_server.flags).ended(4)
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
 
 
@@ -98,8 +96,8 @@ def test_a_judge_without_a_preference_ends_the_run(genrm, call, judge_server):
         }
     )
     genrm.write("in.jsonl", make_rollouts())
-    refused = call("score", "in.jsonl", *judge_server.flags)
+    refused = call("score in.jsonl", *judge_server.flags)
     assert refused.code == 4
     assert "does not prefer a right answer to nonsense" in refused.err
     assert "in.scored.jsonl" not in genrm.names()
-    assert call("score", "in.jsonl", *judge_server.flags, "--no-probe").code == 0
+    assert call("score in.jsonl --no-probe", *judge_server.flags).code == 0

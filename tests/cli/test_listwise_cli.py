@@ -5,7 +5,7 @@ import json
 import pytest
 from genrm_process import read_lines
 
-FLAGS = ("--model", "m", "--judging", "listwise")
+FLAGS = ["--model", "m", "--judging", "listwise"]
 
 
 def write_groups(genrm, groups=3, n=6):
@@ -21,7 +21,7 @@ def write_groups(genrm, groups=3, n=6):
 def scored(genrm, judge_server, *flags):
     """Score, and return the metrics and the scored lines."""
     base_url = ("--base-url", judge_server.base_url)
-    genrm.run("score", "in.jsonl", *base_url, *FLAGS, *flags).ended(0)
+    genrm.run("score in.jsonl", *base_url, *FLAGS, *flags).ended(0)
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     return metrics, read_lines(genrm.folder / "in.scored.jsonl")
 
@@ -52,9 +52,9 @@ def test_one_order_tells_nothing_of_noise(genrm, judge_server):
     """
     write_groups(genrm)
     base_url = ("--base-url", judge_server.base_url)
-    planned = genrm.run("score", "in.jsonl", *base_url, *FLAGS, "--dry-run").ended(0)
+    planned = genrm.run("score in.jsonl --dry-run", *base_url, *FLAGS).ended(0)
     assert "lists × 1" in planned.out.decode()
-    finished = genrm.run("score", "in.jsonl", *base_url, *FLAGS, "--no-probe").ended(0)
+    finished = genrm.run("score in.jsonl --no-probe", *base_url, *FLAGS).ended(0)
     assert "set --repeats to 2" in finished.err
     lines = read_lines(genrm.folder / "in.scored.jsonl")
     assert {line["genrm"]["standard_error"] for line in lines} == {None}
@@ -81,9 +81,9 @@ def test_lists_are_shortened_before_responses_are(genrm, judge_server):
         for place in range(8)
     ]
     genrm.write("in.jsonl", lines)
-    fits = ("--max-model-len", 30_000, "--no-probe")
+    fits = ["--max-model-len", "30000", "--no-probe"]
     base_url = ("--base-url", judge_server.base_url)
-    dry = genrm.run("score", "in.jsonl", *base_url, *FLAGS, *fits, "--dry-run", "--json").ended(0)
+    dry = genrm.run("score in.jsonl --dry-run --json", *base_url, *FLAGS, *fits).ended(0)
     metrics, scored_lines = scored(genrm, judge_server, *fits)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     assert {len(record["shown"]) for record in records} == {4}
@@ -97,7 +97,7 @@ def test_both_modes_are_previewed_for_a_chat_model(genrm, call):
     of a family of judges.
     """
     write_groups(genrm, groups=2, n=8)
-    given = ("validate", "in.jsonl", "--json", "--price-in", 1, "--price-out", 2)
+    given = ["validate", "in.jsonl", "--json", "--price-in", "1", "--price-out", "2"]
     pairs = json.loads(call(*given, "--model", "m").ended(0).out)
     lists = json.loads(call(*given, *FLAGS).ended(0).out)
     assert (pairs["plan"]["calls"], lists["plan"]["calls"]) == (16, 2)
@@ -106,7 +106,7 @@ def test_both_modes_are_previewed_for_a_chat_model(genrm, call):
     assert lists["plan"]["cost"] < pairs["plan"]["cost"]
     family = json.loads(call(*given, "--model", "m", "--profile", "nemotron").ended(0).out)
     assert family["other_mode"] is None
-    shown = call("validate", "in.jsonl", "--model", "m").ended(0).out.decode()
+    shown = call("validate in.jsonl --model m").ended(0).out.decode()
     assert "With --judging listwise: 2 comparisons: 2 calls to make" in " ".join(shown.split())
 
 
@@ -114,7 +114,7 @@ def test_a_reply_that_leaves_a_response_out_counts_for_the_others(genrm, judge_s
     """It is asked again; then the grades that it has count."""
     write_groups(genrm, groups=1, n=3)
     judge_server.behave(leaves_out_last=True)
-    options = ("--no-probe", "--reask", 1, "--max-unscored", 1, "--max-extra", 0)
+    options = ["--no-probe", "--reask", "1", "--max-unscored", "1", "--max-extra", "0"]
     metrics, lines = scored(genrm, judge_server, *options)
     assert metrics["calls"] == 2
     assert sorted(line["genrm"]["status"] for line in lines) == ["scored", "scored", "unscored"]
@@ -140,7 +140,7 @@ def test_what_needs_pairs_is_refused(genrm, judge_server, flags, says):
     """Before anything is asked, with what to omit."""
     write_groups(genrm, groups=1)
     base_url = ("--base-url", judge_server.base_url)
-    finished = genrm.run("score", "in.jsonl", *base_url, *FLAGS, *flags).ended(2)
+    finished = genrm.run("score in.jsonl", *base_url, *FLAGS, *flags).ended(2)
     assert says in finished.err
     assert judge_server.stats()["requests"] == 0
 
@@ -148,5 +148,5 @@ def test_what_needs_pairs_is_refused(genrm, judge_server, flags, says):
 def test_the_baseline_compares_pairs_only(genrm):
     """Lists are not silently judged as pairs."""
     write_groups(genrm, groups=1)
-    finished = genrm.run("score", "in.jsonl", "--offline", "--judging", "listwise").ended(2)
+    finished = genrm.run("score in.jsonl --offline --judging listwise").ended(2)
     assert "the built-in baseline compares pairs only; omit --judging listwise" in finished.err

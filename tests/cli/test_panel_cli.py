@@ -51,7 +51,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(genrm, judge_serve
         genrm, judge_server, other, probe=True, quorum=1, log_json="events.jsonl", keep_replies=True
     )
     genrm.write("in.jsonl", make_rollouts(groups=2))
-    finished = genrm.run("score", "in.jsonl", "--json", "--max-unscored", 1, **KEYS).ended(0)
+    finished = genrm.run("score in.jsonl --json --max-unscored 1", **KEYS).ended(0)
     assert keys_seen(judge_server) == {f"Bearer {KEYS['KEY_A']}"}
     assert keys_seen(other) == {f"Bearer {KEYS['KEY_B']}"}
     assert "16 comparisons: 16 calls to make" in finished.err
@@ -69,7 +69,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(genrm, judge_serve
     assert {line["genrm"]["judge"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {
         "a + b"
     }
-    again = genrm.run("score", "in.jsonl", **KEYS)
+    again = genrm.run("score in.jsonl", **KEYS)
     assert "up to date" in again.err
 
 
@@ -84,11 +84,11 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     write_panel(genrm, judge_server, other, give_up_after="3s", connect_timeout=0.2)
     genrm.write("in.jsonl", make_rollouts(groups=3))
     other.kill()
-    finished = call("score", "in.jsonl", **KEYS).ended(4)
+    finished = call("score in.jsonl", **KEYS).ended(4)
     assert other.base_url in finished.err
     assert genrm.names() == {"in.jsonl", "genrm.toml", "in.journal.sqlite"}
     other.restart()
-    finished = call("score", "in.jsonl", **KEYS).ended(0)
+    finished = call("score in.jsonl", **KEYS).ended(0)
     stats = judge_server.stats(), other.stats()
     assert [one["distinct_answered"] for one in stats] == [12, 12]
     assert [one["repeat_answers"] for one in stats] == [0, 0]
@@ -100,9 +100,9 @@ def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, s
     other.behave(script=[{"status": 500}] * 2)
     write_panel(genrm, judge_server, other, reask=0, max_extra=0)
     genrm.write("in.jsonl", make_rollouts(groups=2))
-    assert call("score", "in.jsonl", **KEYS).code == 6
+    assert call("score in.jsonl", **KEYS).code == 6
     assert genrm.metrics()["failures_by_kind"] == {"http": 2}
-    assert call("score", "in.jsonl", "--only-failed", **KEYS).code == 0
+    assert call("score in.jsonl --only-failed", **KEYS).code == 0
     assert judge_server.stats()["requests"] == 8
     assert other.stats()["requests"] == 10
     assert genrm.metrics()["unscored"] == 0
@@ -113,11 +113,11 @@ def test_a_budget_is_that_of_the_whole_panel(genrm, call, judge_server, start_ju
     other = start_judge()
     write_panel(genrm, judge_server, other)
     genrm.write("in.jsonl", make_rollouts(groups=2))
-    finished = call("score", "in.jsonl", "--max-calls", 5, **KEYS).ended(6)
+    finished = call("score in.jsonl --max-calls 5", **KEYS).ended(6)
     assert "--max-calls" in finished.err
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 5
     assert genrm.metrics()["failures_by_kind"] == {"not_asked": 11}
-    assert call("score", "in.jsonl", **KEYS).code == 0
+    assert call("score in.jsonl", **KEYS).code == 0
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16
 
 
@@ -134,19 +134,14 @@ def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server
     ]
     genrm.write("pairs.jsonl", pairs)
     judge = (*judge_server.flags, "--profile", profile)
-    finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", *judge).ended(0)
+    finished = call("eval pairs.jsonl -o m.json --json", *judge).ended(0)
     result = json.loads(finished.out)
     assert result["figures"]["accuracy"]["value"] == 1.0
     assert result["figures"]["verdicts"] == 8
     assert result["calls"] == 8 * calls
     assert f"8 comparisons: {8 * calls} calls to make" in finished.err
     asked = judge_server.stats()["requests"]
-    assert (
-        json.loads(call("eval", "pairs.jsonl", "-o", "m.json", "--force", "--json", *judge).out)[
-            "calls"
-        ]
-        == 0
-    )
+    assert json.loads(call("eval pairs.jsonl -o m.json --force --json", *judge).out)["calls"] == 0
     assert judge_server.stats()["requests"] == asked
 
 
@@ -158,7 +153,7 @@ def test_a_grade_that_failed_makes_both_orders_fail(genrm, call, judge_server):
         [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)],
     )
     judge = (*judge_server.flags, "--profile", "nemotron-principle", "--no-probe")
-    finished = call("eval", "pairs.jsonl", "--json", "--reask", 0, "--concurrency", 1, *judge)
+    finished = call("eval pairs.jsonl --json --reask 0 --concurrency 1", *judge)
     figures = json.loads(finished.out)["figures"]
     assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
 
@@ -172,8 +167,8 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     """
     genrm.write("in.jsonl", make_rollouts(groups=2))
     judge: tuple[Any, ...] = (*judge_server.flags, "--profile", profile)
-    plan = json.loads(call("validate", "in.jsonl", "--both-orders", "--json", *judge).out)["plan"]
-    finished = call("score", "in.jsonl", "--both-orders", *judge).ended(0)
+    plan = json.loads(call("validate in.jsonl --both-orders --json", *judge).out)["plan"]
+    finished = call("score in.jsonl --both-orders", *judge).ended(0)
     metrics = genrm.metrics()
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
     assert metrics["retries"] == 0
@@ -183,9 +178,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     assert metrics["pairs_in_both_orders"] == (0 if grades else 8)
     assert metrics["unscored"] == 0
     for form in ((), ("--json",)):
-        finished = call(
-            "compare", "-p", "Q?", "one", "two " * 40, "three " * 20, *judge, *form
-        ).ended(0)
+        finished = call("compare -p Q? one", "two " * 40, "three " * 20, *judge, *form).ended(0)
     rewards = json.loads(finished.out)["rewards"]
     assert rewards[1] == max(rewards)
 
@@ -208,7 +201,7 @@ def test_the_references_reading_is_not_for_them(genrm, call, judge_server, profi
     write_panel(genrm, judge_server)
     with (genrm.folder / "genrm.toml").open("a") as file:
         file.write(f'\nprofile = "{profile}"')
-    finished = call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS).ended(2)
+    finished = call("score in.jsonl --compat nemo-gym", **KEYS).ended(2)
     assert f"--compat nemo-gym parses JSON scores, which the profile {profile}" in finished.err
     assert judge_server.stats()["requests"] == 0
 
@@ -226,7 +219,7 @@ def test_defaults_of_the_reference_count_in_a_panel(genrm, call, judge_server, s
     )
     write_panel(genrm, judge_server, other)
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    call("score", "in.jsonl", "--compat", "nemo-gym", **KEYS).ended(0)
+    call("score in.jsonl --compat nemo-gym", **KEYS).ended(0)
     metrics = genrm.metrics()
     assert metrics["rewards_on_defaults"] == 2
     assert metrics["mean_individual_score"] == 3.0
@@ -242,11 +235,11 @@ def test_a_panel_is_evaluated_as_one_and_judge_by_judge(genrm, call, judge_serve
     write_panel(genrm, judge_server, other)
     pairs = [{"prompt": f"Q{n}?", "chosen": "good " * (9 + n), "rejected": "bad"} for n in range(4)]
     genrm.write("pairs.jsonl", pairs)
-    finished = call("eval", "pairs.jsonl", "-o", "m.json", "--json", **KEYS).ended(0)
+    finished = call("eval pairs.jsonl -o m.json --json", **KEYS).ended(0)
     result = json.loads(finished.out)
     assert (result["figures"]["accuracy"]["value"], result["calls"]) == (1.0, 16)
     assert [each["accuracy"]["value"] for each in result["by_judge"].values()] == [1.0, 0.5]
     assert (result["panel"]["pairs"], result["panel"]["reliability_of_one"]["value"]) == (4, None)
-    again = call("eval", "pairs.jsonl", "-o", "m.json", "--force", **KEYS).ended(0)
+    again = call("eval pairs.jsonl -o m.json --force", **KEYS).ended(0)
     assert "the panel is worth" in again.out.decode()
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16

@@ -31,30 +31,27 @@ def test_a_skipped_probe_is_told_and_the_report_is_not_green(judged, call, judge
         "all_pairs",
         "--both-orders",
     )
-    skipped = call("score", "in.jsonl", *judge, "--no-probe", "--profile", "nemotron").ended(0)
+    skipped = call("score in.jsonl --no-probe --profile nemotron", *judge).ended(0)
     assert f"{judge_server.base_url}, probe skipped" in skipped.err
     assert probe_of(judged) == "skipped"
-    report = call("report", "in.scored.jsonl", "-o", "report.html")
+    report = call("report in.scored.jsonl -o report.html")
     assert GREEN not in report.err, report.err
     assert "The judge was not probed" in report.err, report.err
-    assert call("score", "in.jsonl", *judge, "--profile", "nemotron", "--force").code == 0
+    assert call("score in.jsonl --profile nemotron --force", *judge).code == 0
     assert probe_of(judged) == "skipped"
-    assert (
-        call("score", "in.jsonl", *judge, "--profile", "nemotron", "--force", "--repeats", 2).code
-        == 0
-    )
+    assert call("score in.jsonl --profile nemotron --force --repeats 2", *judge).code == 0
     assert probe_of(judged) == "passed"
 
 
 def test_a_passed_probe_is_known_to_a_run_that_asks_nothing(genrm, call, judge_server):
     """Even with --no-probe: the journal knows. The baseline has no probe."""
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *judge_server.flags).code == 0
+    assert call("score in.jsonl", *judge_server.flags).code == 0
     assert probe_of(genrm) == "passed"
-    finished = call("score", "in.jsonl", *judge_server.flags, "--force", "--no-probe")
+    finished = call("score in.jsonl --force --no-probe", *judge_server.flags)
     assert probe_of(genrm) == "passed"
     assert "probe skipped" not in finished.err
-    assert call("score", "in.jsonl", "--offline", "-o", "lexical.jsonl").code == 0
+    assert call("score in.jsonl --offline -o lexical.jsonl").code == 0
     assert genrm.metrics("lexical")["judge"]["probe"] is None
 
 
@@ -65,6 +62,6 @@ def test_an_endpoint_that_was_down_leaves_the_probe_incomplete(
     other = start_judge()
     other.kill()
     genrm.write("in.jsonl", make_rollouts())
-    finished = call("score", "in.jsonl", *judge_server.flags, "--base-url", other.base_url)
+    finished = call("score in.jsonl", *judge_server.flags, "--base-url", other.base_url)
     assert (finished.code, probe_of(genrm)) == (0, "incomplete"), finished.err
     assert "probe incomplete" in finished.err

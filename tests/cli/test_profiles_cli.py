@@ -33,7 +33,7 @@ def test_a_profile_shows_the_messages_it_sends(call):
 
 def test_a_profile_that_does_not_exist_is_an_error_of_usage(call):
     """Exit code 2, with the names there are and the one that was probably meant."""
-    finished = call("profiles", "arena_hard")
+    finished = call("profiles arena_hard")
     assert finished.code == 2
     assert finished.out == b""
     assert "Did you mean 'arena-hard'?" in finished.err
@@ -59,7 +59,7 @@ def test_a_run_is_judged_by_another_family(genrm, call, judge_server, name, cont
         name,
         "--no-probe",
     )
-    call("score", "in.jsonl", *judge).ended(0)
+    call("score in.jsonl", *judge).ended(0)
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [mean, mean]
     metrics = genrm.metrics()
     assert metrics["verdicts"] == 2
@@ -81,14 +81,12 @@ labels = { A = "better", B = "worse" }
 def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm, call, judge_server):
     """A TOML file can replace a profile name anywhere; its parsing can be tried without a judge."""
     (genrm.folder / "house.toml").write_text(OWN)
-    assert "--- message of role user" in call("profiles", "house.toml").out.decode()
+    assert "--- message of role user" in call("profiles house.toml").out.decode()
     (genrm.folder / "reply.txt").write_text("Both are fine. Better: B")
-    tried = call("profiles", "house.toml", "--reply", "@reply.txt")
+    tried = call("profiles house.toml --reply @reply.txt")
     assert tried.code == 0
     assert tried.out == b"score_1 2, score_2 4, ranking 5\n"
-    assert call("profiles", "house.toml", "--reply", "hm").out.startswith(
-        b"no verdict: no_verdict: "
-    )
+    assert call("profiles house.toml --reply hm").out.startswith(b"no verdict: no_verdict: ")
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
     judge_server.behave(fault={"content": "Better: A"})
     judge = (
@@ -97,11 +95,11 @@ def test_a_profile_of_ones_own_is_shown_tried_and_used(genrm, call, judge_server
         "house.toml",
         "--no-probe",
     )
-    assert call("score", "in.jsonl", *judge).code == 0
+    assert call("score in.jsonl", *judge).code == 0
     assert [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")] == [3.0] * 3
     metrics = genrm.metrics()
     assert metrics["judge"]["profile"] == "house"
     (genrm.folder / "house.toml").write_text(OWN.replace("[verdict]", "[verdict]\nwrong = 1"))
-    refused = genrm.run("score", "in.jsonl", *judge)
+    refused = genrm.run("score in.jsonl", *judge)
     assert refused.code == 2, refused.err
     assert "house.toml: [verdict]: unknown key 'wrong'" in refused.err, refused.err

@@ -34,7 +34,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
     the new request.
     """
     genrm.write("in.jsonl", make_rollouts())
-    first = call("score", "in.jsonl", *judge_server.flags).ended(0)
+    first = call("score in.jsonl", *judge_server.flags).ended(0)
     for said in (
         "temperature=0.6: its requests leave it out",
         "max_tokens=16384: its requests use max_completion_to",
@@ -44,7 +44,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
     assert last == {"model": "m", "max_completion_tokens": 16384}
     before, refused = judge_server.stats(), 3
     assert before["by_status"] == {"200": 2 + 8, "400": refused}
-    again = call("score", "in.jsonl", *judge_server.flags, "--force")
+    again = call("score in.jsonl --force", *judge_server.flags)
     assert again.code == 0
     assert judge_server.stats()["requests"] == before["requests"]
     assert "8 reused from an earlier run" in again.err
@@ -89,7 +89,7 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
     (genrm.folder / "genrm.toml").write_text(
         f'base_url = ["{judge_server.base_url}"]\n{judges}{grader}'
     )
-    finished = call("score", "in.jsonl", "--config", "genrm.toml").ended(0)
+    finished = call("score in.jsonl --config genrm.toml").ended(0)
     assert [finished.err.count(f"{model} does not take") for model in "ab"] == [3, 3]
     assert judge_server.stats()["by_status"]["400"] == 6
 
@@ -119,7 +119,7 @@ def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):
     ]
     for flags, code, words in cases:
         genrm.write("in.jsonl", make_rollouts())
-        refused = call("score", "in.jsonl", *judge_server.flags, *flags)
+        refused = call("score in.jsonl", *judge_server.flags, *flags)
         assert refused.code == code, refused.err
         assert words in refused.err, refused.err
 
@@ -135,7 +135,7 @@ def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
         "seed=7",
     )
     given = [flag for field in fields for flag in ("--request-field", field)]
-    finished = call("score", "in.jsonl", *judge_server.flags, *given)
+    finished = call("score in.jsonl", *judge_server.flags, *given)
     assert finished.code == 0, finished.err
     assert "does not take" not in finished.err, finished.err
     *_, last = sent(judge_server)
@@ -169,7 +169,7 @@ def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
             "'scores_json'\n"
         )
         (genrm.folder / "own.toml").write_text(text)
-        refused = call("profiles", "own.toml")
+        refused = call("profiles own.toml")
         assert refused.code == 2
         assert "own.toml: [request]: " in refused.err
         assert field.split()[0] in refused.err

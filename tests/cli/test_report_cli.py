@@ -36,7 +36,7 @@ def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm, call):
     baseline.
     """
     call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "-o", "x.scored.jsonl")
-    assert call("report", "x.scored.jsonl").code == 0
+    assert call("report x.scored.jsonl").code == 0
     page = (genrm.folder / "x.report.html").read_text(encoding="utf-8")
     assert len(page) < 150_000
     assert "The built-in lexical baseline judged this" in page
@@ -59,7 +59,7 @@ def test_foreign_texts_stay_data(genrm, call):
     key = "<b onmouseover=alert(1)>'\"&"
     lines = [scored(text, float(place), group=key, index=place) for place, text in enumerate(texts)]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
-    assert call("report", "x.scored.jsonl", "-o", "out.html").code == 0
+    assert call("report x.scored.jsonl -o out.html").code == 0
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
     assert page.count("<script") == 3  # the index, one block, our own
     assert "onerror=alert" not in page
@@ -91,8 +91,8 @@ def test_a_page_is_masked_as_a_judge_is(genrm, call):
         for n in (0, 1)
     ]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
-    call("report", "x.scored.jsonl", "-o", "plain.html")
-    call("report", "x.scored.jsonl", "-o", "masked.html", "--redact-pattern", "email")
+    call("report x.scored.jsonl -o plain.html")
+    call("report x.scored.jsonl -o masked.html --redact-pattern email")
     plain, masked = (
         (genrm.folder / f"{name}.html").read_text(encoding="utf-8") for name in ("plain", "masked")
     )

@@ -88,14 +88,7 @@ def test_every_number_of_the_page_is_in_the_figures(genrm, call):
     """The overview of two runs and its charts hold no number that --json lacks."""
     for name, shift, day in (("before", 1.0, 1), ("after", 2.0, 2)):
         write_run(genrm.folder, name, shift, day)
-    done = call(
-        "report",
-        "before.scored.jsonl",
-        "after.scored.jsonl",
-        "-o",
-        "out.html",
-        "--json",
-    ).ended(0)
+    done = call("report before.scored.jsonl after.scored.jsonl -o out.html --json").ended(0)
     known = set(iter_numbers(json.loads(done.out)))
     page = (genrm.folder / "out.html").read_text(encoding="utf-8")
     overview = page[page.index('<section id="overview">') : page.index('<section id="list"')]
@@ -115,18 +108,8 @@ def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
     """
     lines = [{"prompt": f"Question {n // 3}?", "completion": "word " * (n + 1)} for n in range(12)]
     genrm.write("in.jsonl", lines)
-    call(
-        "score",
-        "in.jsonl",
-        *judge_server.flags,
-        "--profile",
-        "nemotron",
-        "--no-probe",
-        "-q",
-        "--max-calls",
-        "5",
-    )
-    run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
+    call("score in.jsonl --profile nemotron --no-probe -q --max-calls 5", *judge_server.flags)
+    run = json.loads(call("report in.scored.jsonl -o out.html --json").out)["runs"][0]
     assert run["verdicts"] == 5
     assert run["not_asked"] == 7
     assert run["failures"] == {}
@@ -149,10 +132,10 @@ def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, 
         for n in range(4)
     ]
     genrm.write("in.jsonl", lines)
-    done = call("score", "in.jsonl", *judge_server.flags, "--no-probe")
+    done = call("score in.jsonl --no-probe", *judge_server.flags)
     assert "12 rollouts that make requests to the judge fail" in done.err
     assert "rollouts that make requests to the judge fail" in done.err
-    run = json.loads(call("report", "in.scored.jsonl", "-o", "out.html", "--json").out)["runs"][0]
+    run = json.loads(call("report in.scored.jsonl -o out.html --json").out)["runs"][0]
     assert run["caused_failures"]["count"] == 12
     assert run["caused_failures"]["of"] == 48
     assert "caused_failures" in [reason["tag"] for reason in run["reasons"]]

@@ -9,21 +9,14 @@ from genrm_process import make_rollouts, read_lines
 from report_pages import unpacked
 from scored_lines import write_lines
 
-PROFILE = (
-    "--model",
-    "m",
-    "--profile",
-    "nemotron",
-    "--no-probe",
-    "-q",
-)
+PROFILE = ["--model", "m", "--profile", "nemotron", "--no-probe", "-q"]
 
 
 @pytest.fixture
 def run(genrm, call, judge_server):
     """Score a group without keeping replies."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score", "in.jsonl", "--base-url", judge_server.base_url, *PROFILE).code == 0
+    assert call("score in.jsonl", "--base-url", judge_server.base_url, *PROFILE).code == 0
     return genrm.folder / "in.scored.jsonl"
 
 

@@ -145,7 +145,7 @@ def test_severity_is_a_clinicians_order(call, genrm):
     ]
     lines = [episode(index, text, reward=index, **more) for index, (text, more) in enumerate(said)]
     write_lines(genrm.folder / "run.scored.jsonl", lines)
-    found = json.loads(call("review", "run.scored.jsonl", "--json").out)
+    found = json.loads(call("review run.scored.jsonl --json").out)
     assert [entry["index"] for entry in found["entries"]] == [1, 0, 4, 3, 2, 5, 6]
     assert [entry["flags"][0]["severity"] for entry in found["entries"]] == [5, 5, 4, 3, 2, 1, 1]
 

@@ -23,7 +23,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
     scored.
     """
     genrm.sample("bad-lines.jsonl")
-    finished = call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1").ended(0)
+    finished = call("score bad-lines.jsonl --max-unscored 1", *LEXICAL).ended(0)
     rejects = read_lines(genrm.folder / "bad-lines.rejects.jsonl")
     assert [reject["line"] for reject in rejects] == list(BAD_LINES)
     for reject in rejects:
@@ -44,7 +44,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
 def test_rollouts_without_a_reward_say_why(genrm, call):
     """Unscored rollouts keep their lines, with `reward: null` and the reason."""
     genrm.sample("bad-lines.jsonl")
-    call("score", "bad-lines.jsonl", *LEXICAL, "--max-unscored", "1")
+    call("score bad-lines.jsonl --max-unscored 1", *LEXICAL)
     reasons = {}
     for line in read_lines(genrm.folder / "bad-lines.scored.jsonl"):
         assert (line["reward"] is None) == (line["genrm"]["status"] == "unscored")
@@ -71,7 +71,7 @@ def test_strict_refuses_before_any_call(genrm, call, judge_server):
         }
         genrm.write("twice.jsonl", [line, line])
         before = genrm.names()
-        finished = call("score", name, *judge_server.flags, "--strict").ended(3)
+        finished = call("score --strict", name, *judge_server.flags).ended(3)
         assert "line 4" in finished.err if name == "bad-lines.jsonl" else "line 2" in finished.err
         assert genrm.names() == before
         assert judge_server.stats()["requests"] == 0
@@ -83,11 +83,11 @@ def test_an_empty_input_has_no_rollouts(genrm, call, content):
     honest.
     """
     (genrm.folder / "in.jsonl").write_bytes(content)
-    named = call("score", "in.jsonl", *LEXICAL)
+    named = call("score in.jsonl", *LEXICAL)
     assert named.code == 3
     assert "in.jsonl: it contains no rollouts" in named.err
     assert genrm.names() == {"in.jsonl"}
-    finished = call("score", ".", *LEXICAL).ended(0)
+    finished = call("score .", *LEXICAL).ended(0)
     assert "no rollouts" in finished.err
     assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS
     metrics = genrm.metrics()
@@ -109,7 +109,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(genrm, call, judge_
         ("--compat", "nemo-gym"): (3.0, "single", 0.0),
     }
     for flags, expected in rewards.items():
-        finished = call("score", "in.jsonl", *judge_server.flags, *flags)
+        finished = call("score in.jsonl", *judge_server.flags, *flags)
         assert finished.code == (0 if flags else 6)
         assert "nothing to compare" in finished.err
         for line in read_lines(genrm.folder / "in.scored.jsonl"):
@@ -123,7 +123,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(genrm, call, judge_
 def test_an_input_that_cannot_be_read_ends_with_3(genrm, call):
     """A missing file is named in the line before the last, and nothing is written."""
     for name in ["missing.jsonl", "folder/missing.jsonl"]:
-        finished = call("score", name, *LEXICAL, "-o", "out.jsonl").ended(3)
+        finished = call("score -o out.jsonl", name, *LEXICAL).ended(3)
         error, done = finished.err.splitlines()
         assert error.startswith(f"genrm: error: {name}")
         assert done.startswith("genrm: failed: 1 file: 1 failed; ")
@@ -140,7 +140,7 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     """
     genrm.write("in.jsonl", make_rollouts())
     (genrm.folder / "folder").mkdir()
-    finished = call("score", "in.jsonl", *judge_server.flags, "-o", output).ended(5)
+    finished = call("score in.jsonl", *judge_server.flags, "-o", output).ended(5)
     error, done = finished.err.splitlines()
     assert error.startswith("genrm: error: ")
     assert done.endswith("; exit 5")
@@ -213,7 +213,7 @@ def test_wrong_usage_ends_with_2_and_says_what_to_do(genrm, call):
     for arguments, says in cases:
         path = genrm.write("in.jsonl", make_rollouts())
         before = path.read_bytes()
-        finished = call("score", "in.jsonl", *arguments).ended(2)
+        finished = call("score in.jsonl", *arguments).ended(2)
         assert says in finished.err
         assert "secret" not in finished.err
         assert genrm.names() == {"in.jsonl"}

@@ -40,7 +40,7 @@ def test_a_mistake_in_a_component_ends_with_2_before_anything(genrm, call):
         "rubric:kindness": "unknown rubric set 'kindness'",
         "rank:x": "rank: unknown component 'x'",
     }.items():
-        finished = call("score", "in.jsonl", *LEXICAL, "--component", short).ended(2)
+        finished = call("score in.jsonl", *LEXICAL, "--component", short).ended(2)
         assert says in said(finished.err)
     assert genrm.names() == before
 
@@ -51,6 +51,6 @@ def test_too_much_without_a_value_ends_with_6(genrm, call):
     (genrm.folder / "genrm.toml").write_text(
         "[components.q]\nkind = 'field'\n[total]\nweights = { q = 1 }\n"
     )
-    finished = call("score", "in.jsonl", "--config", "genrm.toml").ended(6)
+    finished = call("score in.jsonl --config genrm.toml").ended(6)
     assert "8 × a component has no value" in said(finished.err)
     assert {line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")} == {None}

@@ -60,7 +60,7 @@ def test_an_eval_log_becomes_scored_samples(genrm, call):
     was.
     """
     (genrm.folder / "log.eval").write_bytes(_eval_log(SAMPLES))
-    call("score", "log.eval", *LEXICAL).ended(0)
+    call("score log.eval", *LEXICAL).ended(0)
     text = (genrm.folder / "log.scored.jsonl").read_text()
     assert text.count('"match":{"value":null}') == 3
     scored = [json.loads(line) for line in text.splitlines()]
@@ -84,7 +84,7 @@ def test_completions_of_trl_are_scored(genrm, call):
         for n in range(6)
     ]
     (genrm.folder / "completions_00001.parquet").write_bytes(_parquet(rows))
-    call("score", "completions_00001.parquet", *LEXICAL).ended(0)
+    call("score completions_00001.parquet", *LEXICAL).ended(0)
     scored = read_lines(genrm.folder / "completions_00001.scored.jsonl")
     assert [line["completion"] for line in scored] == [row["completion"] for row in rows]
     assert all(line["accuracy"] is None and isinstance(line["reward"], float) for line in scored)
@@ -97,7 +97,7 @@ def test_parquet_of_other_columns_is_refused(genrm, call):
     found.
     """
     (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
-    finished = call("score", "in.parquet", *LEXICAL).ended(3)
+    finished = call("score in.parquet", *LEXICAL).ended(3)
     assert (
         "cannot read any of its 2 items as rollouts (items 1, 2: unknown format with the keys "
         "colour" in " ".join(finished.err.split())
@@ -118,7 +118,7 @@ def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(genrm,
     written.
     """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert call("score in.jsonl", *LEXICAL).code == 0
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()
     (genrm.folder / "big.scored.jsonl.gz").write_bytes(gzip.compress(scored + b" " * 2_000_000))
     before = genrm.names()

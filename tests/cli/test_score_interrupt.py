@@ -24,7 +24,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(genrm, ju
         script=[{}] * 4, fault={"hang": True}
     )  # the probe and two verdicts, then silence
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
-    process = genrm.start("score", "in.jsonl", *judge_server.flags, "--concurrency", "4")
+    process = genrm.start("score in.jsonl --concurrency 4", *judge_server.flags)
     judge_server.wait_until(lambda stats: stats["hangs"] == 4)
     process.send_signal(sent)
     out, err = process.communicate(timeout=60)

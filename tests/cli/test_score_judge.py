@@ -46,9 +46,7 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, jud
     ]  # as long as its neighbour: a tie of the scores
     genrm.write("in.jsonl", lines)
     circle = ("--strategy", "circular", *MEAN)
-    finished = call("score", "in.jsonl", *judge(judge_server, "--profile", profile, *circle)).ended(
-        0
-    )
+    finished = call("score in.jsonl", *judge(judge_server, "--profile", profile, *circle)).ended(0)
     after = read_lines(genrm.folder / "in.scored.jsonl")
     answers = [line["completion"] for line in lines]
     expected = [
@@ -94,9 +92,7 @@ def test_a_key_is_sent_when_there_is_one(
     """Without a key there is no Authorization header; with one, the named variable goes before the
     usual two.
     """
-    call("compare", "-p", "Why?", "a", "b", *judge(judge_server, *arguments), **environment).ended(
-        0
-    )
+    call("compare -p Why? a b", *judge(judge_server, *arguments), **environment).ended(0)
     headers = [request["headers"] for request in judge_server.stats()["recent"]]
     assert {header.get("authorization") for header in headers} == {expected}
 
@@ -107,7 +103,7 @@ def test_the_concurrency_is_used_and_never_exceeded(genrm, call, judge_server):
     """
     judge_server.behave(latency_s=0.03)
     genrm.write("in.jsonl", make_rollouts(groups=10, size=4))
-    assert call("score", "in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
+    assert call("score in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
     stats = judge_server.stats()
     assert stats["max_in_flight"] == 8
     assert stats["max_connections"] <= 8 + 1  # one is the test's own
@@ -124,7 +120,7 @@ def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     arguments = judge(
         judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN
     )
-    finished = call("score", "in.jsonl", *arguments, "--on-caused-failures", "keep").ended(0)
+    finished = call("score in.jsonl --on-caused-failures keep", *arguments).ended(0)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
     assert 0 < len(failed) < len(records) == 32
@@ -161,7 +157,7 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(genrm, call
     judge_server.behave(script=[{}] * (PROBES + 3), fault={"reset": "before"})
     genrm.write("in.jsonl", make_rollouts(groups=3, size=3))
     arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
-    call("score", "in.jsonl", *arguments).ended(6)
+    call("score in.jsonl", *arguments).ended(6)
     metrics = genrm.metrics()
     assert metrics["verdicts"] == 3
     assert metrics["failures_by_kind"] == {"connection": 6}
@@ -181,7 +177,7 @@ def test_the_http_client_changes_nothing_but_the_line_about_the_judge(genrm, cal
             "--no-journal",
             "--force",
         )
-        finished = call("score", "in.jsonl", *judge(judge_server, *options)).ended(0)
+        finished = call("score in.jsonl", *judge(judge_server, *options)).ended(0)
         assert ("over httpx" in finished.err) == (client == "httpx")
         outputs.append((genrm.folder / "in.scored.jsonl").read_bytes())
     assert outputs[0] == outputs[1]

@@ -117,7 +117,7 @@ def test_side_files_are_no_inputs(call, genrm):
     ]
     for name in others:
         (genrm.folder / name).write_text("{}\n")
-    planned = call("score", ".", *LEXICAL, *NOW, "--dry-run", "--json")
+    planned = call("score . --dry-run --json", *LEXICAL, *NOW)
     assert [result["input"] for result in json.loads(planned.out)["results"]] == ["a.jsonl"]
 
 
@@ -127,11 +127,11 @@ def test_a_template_places_the_outputs(call, genrm):
     """
     fill(genrm, "in/x/run.jsonl", "in/y/run.jsonl.gz")
     template = ("--output-template", "out/{path}/{stem}.scored.jsonl.gz")
-    call("score", "in/", *LEXICAL, *NOW, *template).ended(0)
+    call("score in/", *LEXICAL, *NOW, *template).ended(0)
     for name in ("x", "y"):
         assert gzip.decompress((genrm.folder / f"out/{name}/run.scored.jsonl.gz").read_bytes())
         assert (genrm.folder / f"out/{name}/run.metrics.json").exists()
-    again = call("score", "in/", "out/", *LEXICAL, *NOW, *template)
+    again = call("score in/ out/", *LEXICAL, *NOW, *template)
     assert last_line(again).startswith("genrm: done: 2 files: 2 up to date; ")
 
 
@@ -140,10 +140,10 @@ def test_the_second_run_does_nothing(call, genrm, judge_server):
     said.
     """
     fill(genrm, "a.jsonl", "b.jsonl.gz", "deep/c.jsonl")
-    assert call("score", ".", *judge_server.flags, *NOW).code == 0
+    assert call("score .", *judge_server.flags, *NOW).code == 0
     judge_server.reset()
     before = state_of(genrm.folder)
-    finished = call("score", ".", *judge_server.flags, *NOW).ended(0)
+    finished = call("score .", *judge_server.flags, *NOW).ended(0)
     assert judge_server.stats()["requests"] == 0
     assert state_of(genrm.folder) == before
     (line,) = finished.err.splitlines()
@@ -175,8 +175,8 @@ def test_settings_that_change_rewards_score_again(call, genrm, flags, reason):
     not.
     """
     fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", ".", *LEXICAL, *NOW).code == 0
-    finished = call("score", ".", *LEXICAL, *NOW, *flags).ended(0)
+    assert call("score .", *LEXICAL, *NOW).code == 0
+    finished = call("score .", *LEXICAL, *NOW, *flags).ended(0)
     status = "up to date" if reason is None else "scored"
     assert last_line(finished).startswith(f"genrm: done: 2 files: 2 {status}; ")
     if reason is not None:
@@ -188,16 +188,16 @@ def test_only_the_changed_input_is_scored_again(call, genrm):
     left alone.
     """
     fill(genrm, "a.jsonl", "b.jsonl")
-    assert call("score", ".", *LEXICAL, *NOW).code == 0
+    assert call("score .", *LEXICAL, *NOW).code == 0
     neighbour = (genrm.folder / "b.scored.jsonl").stat().st_mtime_ns
     genrm.write("a.jsonl", make_rollouts(groups=3, size=2))
-    finished = call("score", ".", *LEXICAL, *NOW)
+    finished = call("score .", *LEXICAL, *NOW)
     assert last_line(finished).startswith("genrm: done: 2 files: ")
     (line,) = file_lines(finished, "scored")
     assert "(the input has changed)" in line
     assert len(read_lines(genrm.folder / "a.scored.jsonl")) == 6
     os.utime(genrm.folder / "a.jsonl", BEFORE_OUR_TIME)
-    assert "1 scored" in last_line(call("score", ".", *LEXICAL, *NOW))
+    assert "1 scored" in last_line(call("score .", *LEXICAL, *NOW))
     assert (genrm.folder / "b.scored.jsonl").stat().st_mtime_ns == neighbour
 
 
@@ -218,7 +218,7 @@ def test_what_is_not_ours_is_refused_and_stays(call, genrm, damage):
     scored = genrm.folder / "a.scored.jsonl"
     metrics = genrm.folder / "a.metrics.json"
     if damage in ("edited", "truncated"):
-        assert call("score", "a.jsonl", *LEXICAL).code == 0
+        assert call("score a.jsonl", *LEXICAL).code == 0
     if damage == "edited":  # in place, the size kept
         scored.write_bytes(re.sub(rb'"reward":.', b'"reward":9', scored.read_bytes(), count=1))
     elif damage == "truncated":
@@ -230,13 +230,13 @@ def test_what_is_not_ours_is_refused_and_stays(call, genrm, damage):
             '{"accuracy": 1, "settings_digest": 1, "output_mark": "none", "input": null}'
         )
     before = scored.read_bytes()
-    finished = call("score", ".", *LEXICAL, *NOW).ended(2)
+    finished = call("score .", *LEXICAL, *NOW).ended(2)
     (failed,) = file_lines(finished, "failed")
     assert "--force" in failed
     assert scored.read_bytes() == before
     assert (genrm.folder / "b.scored.jsonl").exists()
-    assert call("score", ".", *LEXICAL, *NOW, "--force").code == 0
-    assert "2 up to date" in last_line(call("score", ".", *LEXICAL, *NOW))
+    assert call("score . --force", *LEXICAL, *NOW).code == 0
+    assert "2 up to date" in last_line(call("score .", *LEXICAL, *NOW))
 
 
 def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_server):
@@ -289,7 +289,7 @@ def test_too_many_unscored_stay_6_until_they_are_scored(call, genrm):
         assert finished.code == 6, finished.err
         assert "more than --max-unscored 0.05 allows" in finished.err, finished.err
     assert "1 × blank response; 1 × no other" in finished.err
-    assert call("score", ".", *LEXICAL, "--max-unscored", 1).code == 0
+    assert call("score . --max-unscored 1", *LEXICAL).code == 0
 
 
 def test_a_bad_file_does_not_stop_the_others(genrm, call):
@@ -300,7 +300,7 @@ def test_a_bad_file_does_not_stop_the_others(genrm, call):
     (genrm.folder / "bad.jsonl").write_text("no rollouts\n")
     (genrm.folder / "broken.jsonl.gz").write_bytes(b"\x1f\x8b no gzip")
     (genrm.folder / "new\nline\x1b[31m.jsonl").write_text("also bad\n")
-    finished = call("score", ".", "missing.jsonl", *LEXICAL, *NOW).ended(3)
+    finished = call("score . missing.jsonl", *LEXICAL, *NOW).ended(3)
     lines = finished.err.splitlines()
     assert len(lines) == 15, (
         finished.err
@@ -322,14 +322,14 @@ def test_a_dry_run_does_nothing(call, genrm, judge_server):
     """
     fill(genrm, "current.jsonl", "new.jsonl", "stale.jsonl", "young.jsonl")
     judge = judge_server.flags
-    assert call("score", "current.jsonl", "stale.jsonl", *judge, "--no-probe").code == 0
+    assert call("score current.jsonl stale.jsonl --no-probe", *judge).code == 0
     genrm.write("stale.jsonl", make_rollouts(groups=1, size=3))
     for name in ("new.jsonl", "stale.jsonl"):
         os.utime(genrm.folder / name, BEFORE_OUR_TIME)
     judge_server.reset()
     before = state_of(genrm.folder)
     template = ("--output-template", "{dir}/{stem}.scored.jsonl")
-    finished = call("score", ".", *judge, *template, "--dry-run", "--min-age", "60s").ended(0)
+    finished = call("score . --dry-run --min-age 60s", *judge, *template).ended(0)
     assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
         ["up to date", "current.jsonl"],
         ["to score", "new.jsonl -> new.scored.jsonl"],
@@ -350,7 +350,7 @@ def test_a_dry_run_does_nothing(call, genrm, judge_server):
     assert not genrm.state_folder.exists()
     assert judge_server.stats()["requests"] == 0
     assert (
-        call("score", ".", *judge, "--output-template", "out/{stem}.scored.jsonl", "--dry-run").code
+        call("score .", *judge, "--output-template", "out/{stem}.scored.jsonl", "--dry-run").code
         == 0
     )
     assert state_of(genrm.folder) == before
@@ -365,21 +365,15 @@ def test_a_judge_that_is_down_ends_the_run(call, genrm, judge_server):
     for name in "bcd":  # with so many calls in flight that the judge is soon known to be down
         genrm.write(f"{name}.jsonl", make_rollouts(groups=10, size=2))
     judge_server.behave(script=[{}] * 4, fault={"status": 401})
-    flags = (
-        "--no-probe",
-        "--parallel-files",
-        "1",
-        "--give-up-after",
-        "0.5",
-    )
-    finished = call("score", ".", *judge_server.flags, *NOW, *flags).ended(4)
+    flags = ["--no-probe", "--parallel-files", "1", "--give-up-after", "0.5"]
+    finished = call("score .", *judge_server.flags, *NOW, *flags).ended(4)
     assert (genrm.folder / "a.scored.jsonl").exists()
     assert "d.scored.jsonl" not in genrm.names()
     assert not [name for name in genrm.names() if ".lease-" in name]
     assert last_line(finished).endswith("; exit 4")
     assert judge_server.stats()["requests"] < 2 + 2 * 20
     judge_server.behave()
-    again = call("score", ".", *judge_server.flags, *NOW, "--no-probe").ended(0)
+    again = call("score . --no-probe", *judge_server.flags, *NOW).ended(0)
     assert "up to date" in last_line(again)
 
 

@@ -45,7 +45,7 @@ def test_a_prefix_from_cron(genrm, call, s3_bucket, aws):
     )
     before = keys_in(s3_bucket)
     prefix = f"s3://{s3_bucket.name}/{FOLDER}/"
-    finished = genrm.run("score", prefix, *LEXICAL, *NOW, "--no-journal", **aws).ended(0)
+    finished = genrm.run("score --no-journal", prefix, *LEXICAL, *NOW, **aws).ended(0)
     stems = (f"{FOLDER}/a", f"{FOLDER}/deep/b")
     assert keys_in(s3_bucket) - before == {
         f"{stem}.{suffix}" for stem in stems for suffix in SUFFIXES
@@ -57,7 +57,7 @@ def test_a_prefix_from_cron(genrm, call, s3_bucket, aws):
     assert last_line(finished).startswith("genrm: done: 2 files: 2 scored; ")
     assert not re.search(r"[\x1b\r]", finished.err)
     before_again = state_of(s3_bucket)
-    again = call("score", prefix, *LEXICAL, *NOW, "--no-journal", "--quiet", **aws)
+    again = call("score --no-journal --quiet", prefix, *LEXICAL, *NOW, **aws)
     assert again == (0, b"", "")
     assert state_of(s3_bucket) == before_again
 
@@ -76,11 +76,11 @@ def test_what_cannot_be_done_on_s3(call, genrm, s3_bucket, aws):
     assert "RL data is kept separate" in outside.err
     assert "1 scored" in last_line(outside)
     missing = call(
-        "score", "s3://no-such-bucket/rl/", f"{bucket}/rl/", *LEXICAL, *NOW, "--force", **aws
+        "score s3://no-such-bucket/rl/ --force", f"{bucket}/rl/", *LEXICAL, *NOW, **aws
     ).ended(5)
     assert "no-such-bucket" in missing.err
     assert "1 scored" in last_line(missing)
-    call("score", "s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws).ended(5)
+    call("score s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws).ended(5)
 
 
 @pytest.mark.slow

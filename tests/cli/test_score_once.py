@@ -57,13 +57,13 @@ def test_another_inputs_results_are_not_replaced(genrm, call):
     """
     for name in ("a.jsonl", "b.jsonl"):
         (genrm.folder / name).write_bytes(body(size=len(name)) + body(groups=ord(name[0]) - 95))
-    assert call("score", "a.jsonl", *LEXICAL, "-o", "out.scored.jsonl").code == 0
+    assert call("score a.jsonl -o out.scored.jsonl", *LEXICAL).code == 0
     before = (genrm.folder / "out.scored.jsonl").read_bytes()
-    refused = call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl")
+    refused = call("score b.jsonl -o out.scored.jsonl", *LEXICAL)
     assert refused.code == 2
     assert (genrm.folder / "out.scored.jsonl").read_bytes() == before
     assert "made from another input, a.jsonl" in refused.err
-    assert call("score", "b.jsonl", *LEXICAL, "-o", "out.scored.jsonl", "--force").code == 0
+    assert call("score b.jsonl -o out.scored.jsonl --force", *LEXICAL).code == 0
 
 
 def test_the_stand_in_does_not_replace_a_judge(genrm, call, judge_server):
@@ -71,9 +71,9 @@ def test_the_stand_in_does_not_replace_a_judge(genrm, call, judge_server):
     stand-in.
     """
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
-    assert call("score", "in.jsonl", *at(judge_server)).code == 0
-    refused = call("score", "in.jsonl", *LEXICAL).ended(2)
+    assert call("score in.jsonl", *LEXICAL).code == 0
+    assert call("score in.jsonl", *at(judge_server)).code == 0
+    refused = call("score in.jsonl", *LEXICAL).ended(2)
     assert "it was judged by m, not lexical" in refused.err
 
 
@@ -84,12 +84,12 @@ def test_a_file_with_too_many_unscored_is_tried_again(genrm, call, judge_server,
     """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
     judge_server.behave(script=[{}] * 3, fault=fault)
-    assert call("score", "in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
+    assert call("score in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
     judge_server.reset()
-    call("score", "in.jsonl", *at(judge_server)).ended(0)
+    call("score in.jsonl", *at(judge_server)).ended(0)
     assert judge_server.stats()["requests"] == 3
     assert None not in rewards_in(genrm)
-    assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
+    assert "is up to date" in call("score in.jsonl", *at(judge_server)).err
 
 
 @pytest.mark.parametrize(
@@ -108,21 +108,21 @@ def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
     """
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     judge_server.behave(script=[fault])
-    first = call("score", "in.jsonl", *at(judge_server, "--concurrency", 1))
+    first = call("score in.jsonl", *at(judge_server, "--concurrency", 1))
     assert first.code == 0, first.err
     assert f"1 {kind} (for example: " in first.err, first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
-    assert call("score", "in.jsonl", *at(judge_server)).code == 0
+    assert call("score in.jsonl", *at(judge_server)).code == 0
     assert judge_server.stats()["requests"] == 1
-    assert "is up to date" in call("score", "in.jsonl", *at(judge_server)).err
+    assert "is up to date" in call("score in.jsonl", *at(judge_server)).err
 
 
 def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm, call):
     """Such a file is refused by itself, before anything is paid for."""
     Path(os.fsdecode(os.fsencode(str(genrm.folder)) + b"/bad\xff.jsonl")).write_bytes(body())
     (genrm.folder / "good.jsonl").write_bytes(body())
-    finished = call("score", ".", *LEXICAL, *NOW).ended(2)
+    finished = call("score .", *LEXICAL, *NOW).ended(2)
     assert "not UTF-8" in finished.err
     assert "1 scored" in finished.err
 
@@ -131,9 +131,9 @@ def test_a_guard_that_is_empty_is_refused(genrm, call):
     """An unset variable in a script must not switch a guard off."""
     for flag in ["--redact-pattern", "--require-metadata"]:
         genrm.write("in.jsonl", make_rollouts())
-        assert call("score", "in.jsonl", *LEXICAL, flag, "").code == 2
+        assert call("score in.jsonl", *LEXICAL, flag, "").code == 2
         variable = "GENRM_" + flag.removeprefix("--").replace("-", "_").upper()
-        assert call("score", "in.jsonl", *LEXICAL, **{variable: ""}).code == 2
+        assert call("score in.jsonl", *LEXICAL, **{variable: ""}).code == 2
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_journal_on_s3_stays_under_rl(genrm, call, s3_bucket, aws):
     """The judge's replies are RL data, too."""
     genrm.write("in.jsonl", make_rollouts())
     refused = call(
-        "score", "in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws
+        "score in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws
     )
     assert refused.code == 2
     assert "rl/" in refused.err
@@ -216,15 +216,15 @@ def test_another_version_of_the_judge_is_another_judge(genrm, call):
     again.
     """
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert call("score in.jsonl", *LEXICAL).code == 0
     path = genrm.folder / "in.metrics.json"
     metrics = json.loads(path.read_bytes())
     metrics["judge"]["name"] = "lexical-0"
     path.write_text(json.dumps(metrics))
-    planned = call("score", "in.jsonl", *LEXICAL, "--dry-run")
+    planned = call("score in.jsonl --dry-run", *LEXICAL)
     assert "profile has changed" in planned.out.decode()
     assert json.loads(path.read_bytes()) == metrics
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert call("score in.jsonl", *LEXICAL).code == 0
     assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"
 
 
@@ -287,7 +287,7 @@ def test_the_state_folder_is_private(genrm, call, judge_server):
     """Journals of streams are in a folder that only its user can enter."""
     before = os.umask(0)
     try:
-        assert call("score", "-", *at(judge_server), stdin=body()).code == 0
+        assert call("score -", *at(judge_server), stdin=body()).code == 0
     finally:
         os.umask(before)
     folder = genrm.state_folder / "genrm"

@@ -26,7 +26,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts())
     base_url = judge_server.base_url.removesuffix("/v1") + path
-    finished = call("score", "in.jsonl", "--base-url", base_url, "--model", "m", "--json")
+    finished = call("score in.jsonl", "--base-url", base_url, "--model", "m", "--json")
     assert finished.code == 4
     for text in (base_url, "'m'", *says):
         assert text in finished.err
@@ -54,7 +54,7 @@ def test_a_judge_that_is_down_is_found_at_once(genrm, call, judge_server, scheme
         port = nobody.getsockname()[1] if scheme == "http" else judge_server.port
         genrm.write("in.jsonl", make_rollouts())
         url = f"{scheme}://127.0.0.1:{port}/v1"
-        finished = call("score", "in.jsonl", "--base-url", url, "--model", "m")
+        finished = call("score in.jsonl", "--base-url", url, "--model", "m")
     assert finished.code == 4
     for text in (url, "'m'", "connection", "--base-url"):
         assert text in finished.err
@@ -73,14 +73,14 @@ def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm, judge_s
         "http_proxy": "http://127.0.0.1:9",
         "NO_PROXY": "127.0.0.1",
     }
-    assert genrm.run("score", "in.jsonl", *judge_server.flags, **proxies).code == 0
+    assert genrm.run("score in.jsonl", *judge_server.flags, **proxies).code == 0
 
 
 def test_a_busy_judge_passes_the_probe(genrm, call, judge_server):
     """429 means that the judge is up: the run continues and waits for its turn."""
     judge_server.behave(script=[{"status": 429}])
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    call("score", "in.jsonl", *judge_server.flags).ended(0)
+    call("score in.jsonl", *judge_server.flags).ended(0)
     assert judge_server.stats()["by_status"] == {
         "200": 2,
         "429": 1,
@@ -101,9 +101,7 @@ def test_without_a_probe_what_no_wait_cures_ends_the_run_at_once(
     judge_server.behave(**behaviour)
     genrm.write("in.jsonl", make_rollouts(groups=3, size=4))
     base_url = judge_server.base_url.removesuffix("/v1") + path
-    finished = call(
-        "score", "in.jsonl", "--base-url", base_url, "--model", "m", "--no-probe"
-    ).ended(4)
+    finished = call("score in.jsonl", "--base-url", base_url, "--model", "m", "--no-probe").ended(4)
     for text in (base_url, "cannot be used", "journal", *said):
         assert text in finished.err
     assert "giving up unless" not in finished.err

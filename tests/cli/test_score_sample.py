@@ -76,7 +76,7 @@ def run(tmp_path_factory):
     genrm.sample("rollouts.jsonl")
     return SampleRun(
         genrm,
-        genrm.run("score", "rollouts.jsonl", "--judge", "lexical", "--preset", "nemotron-3-super"),
+        genrm.run("score rollouts.jsonl --judge lexical --preset nemotron-3-super"),
     )
 
 

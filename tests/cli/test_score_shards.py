@@ -237,6 +237,6 @@ def test_what_contradicts_shards_is_refused(call, genrm, judge_server):
     ]
     for options, said in cases:
         genrm.write("in.jsonl", make_rollouts(groups=2, size=2))
-        finished = call("score", "in.jsonl", *arguments(judge_server), *options).ended(2)
+        finished = call("score in.jsonl", *arguments(judge_server), *options).ended(2)
         assert said in finished.err
         assert judge_server.stats()["requests"] == 0

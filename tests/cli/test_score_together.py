@@ -6,7 +6,7 @@ import json
 import pytest
 from genrm_process import Json, read_lines
 
-OFFLINE = ("--offline", "--together", "--min-age", "0")
+OFFLINE = ["--offline", "--together", "--min-age", "0"]
 
 
 def rollout(task, index, answer, prompt=None):
@@ -76,8 +76,8 @@ def test_a_set_of_files_is_scored_as_their_concatenation(call, genrm, estimator)
         "--estimator",
         estimator,
     )
-    assert call("score", "whole.jsonl", "--offline", *given).code == 0
-    assert call("score", "shards/", *OFFLINE, *given).code == 0
+    assert call("score whole.jsonl --offline", *given).code == 0
+    assert call("score shards/", *OFFLINE, *given).code == 0
     shards = genrm.folder / "shards"
     scored = scored_of(
         shards, "rs0-chunk0.scored.jsonl", "rs0-chunk1.scored.jsonl", "rs1-chunk0.scored.jsonl"
@@ -108,7 +108,7 @@ def test_contradicting_task_ids_give_way_to_the_prompt(call, genrm):
     second = [rollout(task, 0, f"Second {task} longer", f"Prompt {2 - task}") for task in range(3)]
     write(genrm.folder / "a.jsonl", first)
     write(genrm.folder / "b.jsonl", second)
-    finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE)
+    finished = call("score a.jsonl b.jsonl", *OFFLINE)
     assert "2 task ids of several prompts in these files" in warnings_in(finished.err)
     by_group: dict[str, set[str]] = {}
     for line in (
@@ -124,7 +124,7 @@ def test_a_file_without_rollouts_fails_the_set(call, genrm):
     """A file of which no line can be read is most likely a mistake, and is named."""
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
     (genrm.folder / "c.jsonl").write_text('{"something": "else"}\n')
-    finished = call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).ended(3)
+    finished = call("score a.jsonl b.jsonl c.jsonl", *OFFLINE).ended(3)
     assert "c.jsonl: cannot read its only line" in finished.err
     assert not list(genrm.folder.glob("*scored*"))
 
@@ -134,13 +134,13 @@ def test_a_set_is_up_to_date_until_one_of_its_files_changes(call, genrm):
     file is a reason.
     """
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
-    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
-    assert "a set of 2 files: 1 up to date" in call("score", "b.jsonl", "a.jsonl", *OFFLINE).err
+    assert call("score a.jsonl b.jsonl", *OFFLINE).code == 0
+    assert "a set of 2 files: 1 up to date" in call("score b.jsonl a.jsonl", *OFFLINE).err
     write(genrm.folder / "c.jsonl", [rollout(0, 9, "One more")])
-    assert "1 scored" in call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).err
+    assert "1 scored" in call("score a.jsonl b.jsonl c.jsonl", *OFFLINE).err
     write(genrm.folder / "c.jsonl", [rollout(0, 9, "Another one")])
-    assert "1 scored" in call("score", "a.jsonl", "b.jsonl", "c.jsonl", *OFFLINE).err
-    assert "1 scored" in call("score", "a.jsonl", "b.jsonl", *OFFLINE).err
+    assert "1 scored" in call("score a.jsonl b.jsonl c.jsonl", *OFFLINE).err
+    assert "1 scored" in call("score a.jsonl b.jsonl", *OFFLINE).err
 
 
 def test_a_file_of_a_set_is_not_scored_alone(call, genrm):
@@ -148,13 +148,13 @@ def test_a_file_of_a_set_is_not_scored_alone(call, genrm):
     other way round.
     """
     write_shards(genrm.folder, ["a.jsonl", "b.jsonl"])
-    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 0
+    assert call("score a.jsonl b.jsonl", *OFFLINE).code == 0
     before = scored_of(genrm.folder, "a.scored.jsonl")
-    alone = call("score", "a.jsonl", "--offline").ended(2)
+    alone = call("score a.jsonl --offline").ended(2)
     assert "was scored with other files" in alone.err
     assert scored_of(genrm.folder, "a.scored.jsonl") == before
-    assert call("score", "a.jsonl", "--offline", "--force").code == 0
-    assert call("score", "a.jsonl", "b.jsonl", *OFFLINE).code == 2
+    assert call("score a.jsonl --offline --force").code == 0
+    assert call("score a.jsonl b.jsonl", *OFFLINE).code == 2
 
 
 def test_a_set_is_leased_as_a_whole(call, genrm):
@@ -169,7 +169,7 @@ def test_a_set_is_leased_as_a_whole(call, genrm):
         "expiry_s": 300.0,
     }
     (genrm.folder / "together.lease-1").write_text(json.dumps(lease))
-    finished = call("score", "a.jsonl", "b.jsonl", *OFFLINE).ended(5)
+    finished = call("score a.jsonl b.jsonl", *OFFLINE).ended(5)
     assert "process 1 on another has been working on it" in finished.err
     assert not list(genrm.folder.glob("*scored*"))
 
@@ -180,8 +180,8 @@ def write_scored_set(call, genrm):
     """
     names = ["rs0.jsonl", "rs1.jsonl", "rs2.jsonl"]
     write(genrm.folder / "whole.jsonl", write_shards(genrm.folder / "shards", names))
-    assert call("score", "whole.jsonl", "--offline").code == 0
-    assert call("score", "shards/", *OFFLINE).code == 0
+    assert call("score whole.jsonl --offline").code == 0
+    assert call("score shards/", *OFFLINE).code == 0
     return [f"shards/{name.removesuffix('.jsonl')}.scored.jsonl" for name in names]
 
 
@@ -190,8 +190,8 @@ def test_a_scored_set_is_exported_as_one_file(call, genrm):
     it.
     """
     scored = write_scored_set(call, genrm)
-    given = ("--to", "trl-dpo", "--pairs", "compared", "-o")
-    whole = call("export", "whole.scored.jsonl", *given, "whole.dpo.jsonl")
+    given = ["--to", "trl-dpo", "--pairs", "compared", "-o"]
+    whole = call("export whole.scored.jsonl", *given, "whole.dpo.jsonl")
     of_set = call("export", *scored, "--together", *given, "set.dpo.jsonl")
     assert whole.code == 0
     assert of_set.code == 0
@@ -209,7 +209,7 @@ def test_a_scored_set_is_shown_as_one_file(call, genrm):
     scored = write_scored_set(call, genrm)
     for whole, of_set in (("whole.scored.jsonl", scored), ("whole.jsonl", ["shards/"])):
         shown = call("show", whole, "--group", "task:3", "--json").out
-        assert call("show", *of_set, "--together", "--group", "task:3", "--json").out == shown
+        assert call("show --together --group task:3 --json", *of_set).out == shown
 
 
 def test_parts_of_a_set_are_not_read_alone(call, genrm):
@@ -233,7 +233,7 @@ def test_parts_of_a_set_are_not_read_alone(call, genrm):
     refused = call("report", *scored, "whole.scored.jsonl", "--together").ended(2)
     assert "so it was not scored with the others" in refused.err
     assert call("show", scored[0], scored[1]).code == 2
-    refused = call("export", *scored[:2], "--together", "--to", "trl-dpo", "-o", "x.jsonl").ended(2)
+    refused = call("export --together --to trl-dpo -o x.jsonl", *scored[:2]).ended(2)
     assert (
         "rs2.scored.jsonl belongs to the set shards/together, too: name all of its 3 files"
         in refused.err
@@ -244,7 +244,7 @@ def test_parts_of_a_set_are_not_read_alone(call, genrm):
 def test_a_file_scored_alone_leaves_its_set(call, genrm):
     """Scored alone again, a file is read alone, and no longer with the others."""
     scored = write_scored_set(call, genrm)
-    assert call("score", "shards/rs0.jsonl", "--offline", "--force").code == 0
+    assert call("score shards/rs0.jsonl --offline --force").code == 0
     assert call("show", scored[0]).code == 0
-    refused = call("report", *scored, "--together").ended(2)
+    refused = call("report --together", *scored).ended(2)
     assert f"{scored[0]} was changed or scored alone since" in refused.err

@@ -18,9 +18,9 @@ def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
     """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", "nemotron-plain")
-    shown = call("show", "in.jsonl", "--model", "m", "--profile", "nemotron-plain").out.decode()
+    shown = call("show in.jsonl --model m --profile nemotron-plain").out.decode()
     assert judge_server.stats()["requests"] == 0
-    assert call("score", "in.jsonl", *judge, "--no-probe").code == 0
+    assert call("score in.jsonl --no-probe", *judge).code == 0
     sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     _, _, content = shown.partition("--- message of role user\n")
     assert [
@@ -48,7 +48,7 @@ def test_nothing_to_show_is_an_error(genrm, call):
     ]
     for lines, options, message in cases:
         genrm.write("in.jsonl", lines)
-        finished = call("show", "in.jsonl", *options)
+        finished = call("show in.jsonl", *options)
         assert finished.code == 3
         assert finished.out == b""
         assert message in finished.err
@@ -59,6 +59,6 @@ def test_an_output_is_known_by_the_run_that_wrote_it(genrm, call):
     rollouts are not.
     """
     genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score", "in.jsonl", "--offline", "-o", "rewards.jsonl").code == 0
-    assert b"reward  rank" in call("show", "rewards.jsonl").out
-    assert b"reward  rank" not in call("show", "in.jsonl").out
+    assert call("score in.jsonl --offline -o rewards.jsonl").code == 0
+    assert b"reward  rank" in call("show rewards.jsonl").out
+    assert b"reward  rank" not in call("show in.jsonl").out

@@ -57,7 +57,7 @@ def test_the_last_line_has_the_exit_code(genrm, call, code, arguments):
         genrm.write(
             "half.jsonl", [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")]
         )
-    finished = call("score", *arguments, "--json")
+    finished = call("score --json", *arguments)
     *_, last = finished.err.splitlines()
     found = LAST.fullmatch(last)
     assert found is not None, last
@@ -99,7 +99,7 @@ def test_reliability_is_said_in_words(genrm, call, capsys):
     ]
     for mean, interval, word in cases:
         genrm.write("in.jsonl", make_rollouts())
-        call("score", "in.jsonl", *LEXICAL)
+        call("score in.jsonl", *LEXICAL)
         metrics: dict[str, Any] = genrm.metrics()
         metrics["reliability"] |= {
             "count": int(mean is not None),
@@ -121,7 +121,7 @@ def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
     ]
     for mean, says in cases:
         genrm.write("in.jsonl", make_rollouts())
-        call("score", "in.jsonl", *LEXICAL)
+        call("score in.jsonl", *LEXICAL)
         metrics: dict[str, Any] = genrm.metrics()
         metrics["length_effect"] |= {"count": 9, "mean": mean}
         metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
@@ -139,8 +139,7 @@ def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm, call):
     """A program that runs the same command again gets the same numbers."""
     genrm.write("in.jsonl", make_rollouts())
     first, second = (
-        json.loads(call("score", "in.jsonl", *LEXICAL, "--json").out)["results"][0]
-        for _ in range(2)
+        json.loads(call("score in.jsonl --json", *LEXICAL).out)["results"][0] for _ in range(2)
     )
     assert first["status"] == "scored"
     assert second["status"] == "up to date"
@@ -160,7 +159,7 @@ def test_files_of_one_run_say_together_how_reliable_their_rewards_are(genrm, cal
             for place in range(6)
         ]
         genrm.write(name, rollouts)
-    finished = call("score", *names, *judge_server.flags, "--no-probe", "--json").ended(0)
+    finished = call("score --no-probe --json", *names, *judge_server.flags).ended(0)
     results = json.loads(finished.out)["results"]
     alone = [result["metrics"]["reliability_interval"][1] for result in results]
     said = re.search(r"reliability   0\.\d\d \(0\.\d\d to (0\.\d\d)\), low: ", finished.err)

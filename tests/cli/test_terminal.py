@@ -189,7 +189,7 @@ def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_j
     other = start_judge()
     judge_server.behave(fault={"status": 400, "body": HOSTILE})
     other.behave(fault={"content": HOSTILE})
-    more = (
+    more = [
         "--model",
         "m",
         "--retries",
@@ -200,7 +200,7 @@ def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_j
         "--no-journal",
         "--reask",
         "0",
-    )
+    ]
     commands = [
         (
             "score",
@@ -234,7 +234,7 @@ def test_a_pipe_is_as_safe_as_a_terminal(genrm, call):
 def test_json_holds_the_exact_texts(genrm, call):
     """`show --json` escapes as JSON does, so that a program reads what the judge would be sent."""
     genrm.write("in.jsonl", hostile_lines())
-    shown = call("show", "in.jsonl", "--as-judge", "--json", "--profile", "nemotron-plain")
+    shown = call("show in.jsonl --as-judge --json --profile nemotron-plain")
     assert HOSTILE in json.loads(shown.out)["messages"][0]["content"]
 
 

@@ -22,7 +22,7 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm, cal
     """
     alone = {"prompt": "Alone?", "completion": "Yes."}
     genrm.write("in.jsonl", [alone, *make_rollouts(groups=4, size=2)])
-    finished = call("score", "in.jsonl", *LEXICAL, "--limit", 2, "--json").ended(0)
+    finished = call("score in.jsonl --limit 2 --json", *LEXICAL).ended(0)
     assert "a trial (--limit 2): 2 groups not scored" in finished.err
     metrics = metrics_of(finished)
     assert metrics["limit"] == 2
@@ -41,11 +41,11 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
     """
     genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
     judge = (*judge_server.flags, "--no-probe")
-    assert metrics_of(call("score", "in.jsonl", *judge, "--limit", 1, "--json"))["calls"] == 2
-    dry = json.loads(call("score", "in.jsonl", *judge, "--dry-run", "--json").out)
+    assert metrics_of(call("score in.jsonl --limit 1 --json", *judge))["calls"] == 2
+    dry = json.loads(call("score in.jsonl --dry-run --json", *judge).out)
     assert dry["results"][0]["reason"] == "it is a trial (limit=1)"
     assert dry["results"][0]["plan"]["calls"] == dry["plan"]["calls"] == 4
-    full = metrics_of(call("score", "in.jsonl", *judge, "--json"))
+    full = metrics_of(call("score in.jsonl --json", *judge))
     assert full["calls"] == 4
     assert full["journal_hits"] == 2
     assert full["limit"] is None
@@ -55,12 +55,12 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
 def test_a_trial_never_replaces_a_full_result(genrm, call):
     """A trial over an input that was scored in full is refused; --force replaces the result."""
     genrm.write("in.jsonl", make_rollouts())
-    assert call("score", "in.jsonl", *LEXICAL).code == 0
+    assert call("score in.jsonl", *LEXICAL).code == 0
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
-    refused = call("score", "in.jsonl", *LEXICAL, "--limit", 1).ended(2)
+    refused = call("score in.jsonl --limit 1", *LEXICAL).ended(2)
     assert "a full run, which a trial (--limit) must not replace" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
-    assert call("score", "in.jsonl", *LEXICAL, "--limit", 1, "--force").code == 0
+    assert call("score in.jsonl --limit 1 --force", *LEXICAL).code == 0
 
 
 def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
@@ -69,13 +69,13 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
     """
     genrm.write("good.jsonl", make_rollouts(groups=1, size=3))
     (genrm.folder / "bad.jsonl").write_text("<html>")
-    prices = ("--price-in", 1, "--price-out", 1)
-    judge = ("--base-url", "http://127.0.0.1:9/v1", "--model", "m")
-    finished = call("score", "good.jsonl", "bad.jsonl", *judge, *prices, "--dry-run").ended(3)
+    prices = ["--price-in", "1", "--price-out", "1"]
+    judge = ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
+    finished = call("score good.jsonl bad.jsonl --dry-run", *judge, *prices).ended(3)
     out = finished.out.decode()
     assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.01\n", out)
     assert "failed: bad.jsonl: HTML or XML" in out
-    lexical = call("score", "good.jsonl", *LEXICAL, "--dry-run").out.decode()
+    lexical = call("score good.jsonl --dry-run", *LEXICAL).out.decode()
     assert "3 comparisons: 0 calls to make\n" in lexical
 
 
@@ -111,7 +111,7 @@ def _read(terminal):
         return b""
 
 
-QUICK = ("--no-probe", "--price-in", "1", "--price-out", "2", "--quick", "--json")
+QUICK = ["--no-probe", "--price-in", "1", "--price-out", "2", "--quick", "--json"]
 
 
 def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
@@ -120,7 +120,7 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
     """
     genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
     judge = (*judge_server.flags, "--profile", "nemotron")
-    finished = call("score", "in.jsonl", *judge, *QUICK).ended(0)
+    finished = call("score in.jsonl", *judge, *QUICK).ended(0)
     advice = json.loads(finished.out)["recommendation"]
     assert advice["mode"] == "pairwise, as in the trial"
     assert re.fullmatch(r"--ring-k [0-9.]+( as expected, .* to be sure)?", advice["rings"])
@@ -129,7 +129,7 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
     assert "cost about" in advice["cost"]
     assert "the trial recommends for the whole run:\n  mode " in finished.err
     asked = judge_server.stats()["requests"]
-    call("score", "in.jsonl", *judge, "--no-probe", "--ring-k", "2").ended(0)
+    call("score in.jsonl --no-probe --ring-k 2", *judge).ended(0)
     assert judge_server.stats()["requests"] - asked == 2 * 10
 
 
@@ -144,7 +144,7 @@ def test_a_quick_trial_tries_both_modes_of_a_chat_model(
     verdicts are kept.
     """
     genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
-    finished = call("score", "in.jsonl", *judge_server.flags, "--judging", given, *QUICK).ended(0)
+    finished = call("score in.jsonl", *judge_server.flags, "--judging", given, *QUICK).ended(0)
     assert f"trying --judging {other} on up to 10 groups" in finished.err
     assert judge_server.stats()["requests"] == requests
     advice = json.loads(finished.out)["recommendation"]
@@ -161,7 +161,7 @@ def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, call, judge
     """With one small group, the reliability is unknown and says what would show it."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", "nemotron")
-    advice = json.loads(call("score", "in.jsonl", *judge, *QUICK).ended(0).out)["recommendation"]
+    advice = json.loads(call("score in.jsonl", *judge, *QUICK).ended(0).out)["recommendation"]
     assert advice.keys() == {"mode", "reliability", "cost"}
     assert advice["reliability"].startswith("unknown: groups of fewer than 4 rollouts")
 
@@ -170,7 +170,7 @@ def test_a_quick_trial_is_of_one_file(genrm, call):
     """Several files, and a dry run, are refused before any call."""
     for name in ("a.jsonl", "b.jsonl"):
         genrm.write(name, make_rollouts(groups=1, size=2))
-    several = call("score", "a.jsonl", "b.jsonl", *LEXICAL, "--quick").ended(2)
+    several = call("score a.jsonl b.jsonl --quick", *LEXICAL).ended(2)
     assert several.err == "genrm: error: --quick takes one file.\n"
-    dry = call("score", "a.jsonl", *LEXICAL, "--quick", "--dry-run").ended(2)
+    dry = call("score a.jsonl --quick --dry-run", *LEXICAL).ended(2)
     assert dry.err == "genrm: error: --quick makes calls: omit --dry-run.\n"

@@ -62,12 +62,12 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_ser
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     file = genrm.folder / "genrm.toml"
     file.write_text(f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n")
-    assert call("score", "in.jsonl").code == 2
-    trusted = call("trust", ".")
+    assert call("score in.jsonl").code == 2
+    trusted = call("trust .")
     assert trusted.code == 0
     assert trusted.out.decode() == f"{file} is trusted and sets base_url, model\n"
-    call("score", "in.jsonl").ended(0)
+    call("score in.jsonl").ended(0)
     file.write_text(file.read_text().replace("127.0.0.1", "localhost"))
-    assert "genrm.toml has changed since you trusted it" in call("score", "in.jsonl", "--force").err
-    assert call("trust", "--remove", ".").code == 0
-    assert call("trust", "--remove", ".").code == 2
+    assert "genrm.toml has changed since you trusted it" in call("score in.jsonl --force").err
+    assert call("trust --remove .").code == 0
+    assert call("trust --remove .").code == 2

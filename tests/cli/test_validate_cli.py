@@ -6,7 +6,7 @@ from genrm_process import make_rollouts
 def test_the_report_as_json(genrm, call):
     """--json prints the same report as one object, with every problem that it counts."""
     genrm.sample("bad-lines.jsonl")
-    finished = call("validate", "bad-lines.jsonl", "--json").ended(0)
+    finished = call("validate bad-lines.jsonl --json").ended(0)
     report = json.loads(finished.out)
     assert report["lines"] == 17
     assert report["rejected_lines"] == 7
@@ -28,10 +28,8 @@ def test_a_plan_is_what_a_run_then_does(genrm, call):
     well.
     """
     data = genrm.sample("other-formats.jsonl").read_bytes()
-    plan = json.loads(call("validate", "-", "--json", stdin=data).out)
-    (result,) = json.loads(
-        call("score", "other-formats.jsonl", "--judge", "lexical", "--json").out
-    )["results"]
+    plan = json.loads(call("validate - --json", stdin=data).out)
+    (result,) = json.loads(call("score other-formats.jsonl --judge lexical --json").out)["results"]
     metrics = result["metrics"]
     assert plan["comparisons"] == metrics["comparisons_planned"] == metrics["verdicts"] > 0
     for name in ("rollouts", "groups", "group_sizes", "formats"):
@@ -42,14 +40,14 @@ def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     """With --strict problems decide the exit code; the report is printed all the same."""
     genrm.sample("bad-lines.jsonl")
     genrm.write("good.jsonl", make_rollouts())
-    bad = call("validate", "bad-lines.jsonl", "--strict").ended(3)
+    bad = call("validate bad-lines.jsonl --strict").ended(3)
     assert b"(lines 4, 7)" in bad.out
-    as_json = call("validate", "bad-lines.jsonl", "--strict", "--json")
+    as_json = call("validate bad-lines.jsonl --strict --json")
     assert as_json.code == 3
     assert json.loads(as_json.out)["rejected_lines"] == 7
     assert "bad-lines.jsonl: 7 bad lines (line 4: not JSON" in as_json.err
     assert "and 1 duplicate rollouts (line 11), refused by --strict" in as_json.err
-    assert call("validate", "good.jsonl", "--strict").code == 0
+    assert call("validate good.jsonl --strict").code == 0
 
 
 ROLLOUTS = make_rollouts()
@@ -67,7 +65,7 @@ def test_fields_are_listed_in_the_order_of_the_line(genrm, call):
         for text in ("a b", "c d")
     ]
     genrm.write("good.jsonl", lines)
-    report = json.loads(call("validate", "good.jsonl", "--json").ended(0).out)
+    report = json.loads(call("validate good.jsonl --json").ended(0).out)
     ((_, reading),) = report["readings"].items()
     assert reading["roles"]["reference"] == REFERENCES
 
@@ -111,9 +109,9 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
     }
     for case, (lines, options, says) in cases.items():
         genrm.write("in.jsonl", lines)
-        finished = call("validate", "in.jsonl", *options).ended(3)
+        finished = call("validate in.jsonl", *options).ended(3)
         assert says in finished.err, case
-        as_json = call("validate", "in.jsonl", *options, "--json")
+        as_json = call("validate in.jsonl --json", *options)
         assert as_json.code == 3, case
         assert json.loads(as_json.out)["can_be_scored"] is False, case
 
@@ -125,14 +123,14 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     (genrm.folder / "runs").mkdir()
     genrm.write("runs/a.jsonl", ROLLOUTS)
     genrm.write("runs/b.jsonl", ROLLOUTS[:4])
-    good = call("validate", "runs")
+    good = call("validate runs")
     assert good.code == 0
     assert good.err == ""
     out = good.out.decode()
     assert "runs/a.jsonl\n  completion; 8 rollouts in 2 groups\n  8 comparisons: 8 calls" in out
     assert "\n2 files, 0 with errors\n12 comparisons: 12 calls to make, " in out
     genrm.write("runs/c.jsonl", [{"colour": "red"}])
-    mixed = call("validate", "runs", "--json")
+    mixed = call("validate runs --json")
     report = json.loads(mixed.out)
     assert mixed.code == 3
     assert report["exit_code"] == 3
@@ -146,6 +144,6 @@ def test_lines_of_one_unknown_shape_are_one_problem(genrm, call):
     """Its message shows the texts of the first line."""
     lines = [{"asks": f"Why is that, {n}?", "says": f"It is number {n}."} for n in range(3)]
     genrm.write("unknown.jsonl", lines)
-    (problem,) = json.loads(call("validate", "unknown.jsonl", "--json").out)["problems"]
+    (problem,) = json.loads(call("validate unknown.jsonl --json").out)["problems"]
     assert problem["count"] == 3
     assert "'Why is that, 0?'" in problem["problem"]

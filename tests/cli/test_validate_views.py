@@ -33,7 +33,7 @@ LINES = [
 def test_the_report_counts_what_is_not_compared(genrm, call):
     """The JSON report counts blank, truncated and excluded responses, media and stripped tokens."""
     genrm.write("in.jsonl", LINES)
-    report = json.loads(call("validate", "in.jsonl", "--json").out)
+    report = json.loads(call("validate in.jsonl --json").out)
     assert report["blank_responses"] == 2
     assert report["truncated_responses"] == 1
     assert report["stripped_tokens"] == 1
@@ -47,7 +47,7 @@ def test_the_report_counts_what_is_not_compared(genrm, call):
 def test_the_report_for_people_is_short(genrm, call):
     """The printed report says what is left out, and names the mostly blank group."""
     genrm.write("in.jsonl", LINES)
-    report = call("validate", "in.jsonl").out.decode()
+    report = call("validate in.jsonl").out.decode()
     assert (
         "not compared 4: 1 excluded (masked (mask_sample)), 2 blank responses, 1 with media "
         "(--images " in report
@@ -62,7 +62,7 @@ def test_score_warns_of_what_no_judge_sees(genrm, call):
     once.
     """
     genrm.write("in.jsonl", LINES)
-    said = call("score", "in.jsonl", "--judge", "lexical").err
+    said = call("score in.jsonl --judge lexical").err
     for warning in (
         "2 blank responses with nothing for the judge to see.",
         "1 response truncated by a token, turn or time limit.",
@@ -70,5 +70,5 @@ def test_score_warns_of_what_no_judge_sees(genrm, call):
         "1 rollout unscored: it contains media that the judge cannot see, for example image",
     ):
         assert said.count(warning) == 1
-    seen = call("score", "in.jsonl", "--judge", "lexical", "--ignore-media", "--force").err
+    seen = call("score in.jsonl --judge lexical --ignore-media --force").err
     assert "1 rollout compared with media that the judge does not see." in seen
