@@ -30,10 +30,7 @@ def messages_of_prompt(prompt: Sequence[Turn]) -> list[Message]:
     """Return the turns of a prompt as messages; tool calls keep their structure where the line had
     one.
     """
-    writer = _Writer("strip")
-    for turn in prompt:
-        writer.add_turn(turn)
-    return writer.messages
+    return _Writer(prompt, "strip").messages
 
 
 def messages_of_response(
@@ -50,9 +47,7 @@ def messages_of_response(
         reasoning: `keep` it in the content between think tags, `strip` it, or `separate` it into
             `reasoning_content`.
     """
-    writer = _Writer(reasoning)
-    for turn in prompt:
-        writer.add_turn(turn)
+    writer = _Writer(prompt, reasoning)
     writer.is_open = False
     start = len(writer.messages)
     for item in items:
@@ -65,18 +60,28 @@ class _Writer:
     follows.
     """
 
-    def __init__(self, reasoning: ReasoningPolicy) -> None:
+    def __init__(self, prompt: Iterable[Turn], reasoning: ReasoningPolicy) -> None:
         self.messages: list[Message] = []
         self._reasoning = reasoning
         self.is_open = False  # whether more may be added to the last message
         self._calls = 0
         self._unanswered: list[str] = []
+        for turn in prompt:
+            self.add(turn)
 
     def add(self, item: Item) -> None:
-        """Add an item of a response."""
+        """Add an item of a response, or a turn that the policy did not write in it."""
         match item:
-            case Turn():
-                self.add_turn(item)
+            case CallingTurn():
+                if item.words.strip() or not self.is_open:
+                    self._begin(item.words)
+                for call in item.calls:
+                    self._call(call)
+            case Turn("tool", text):
+                self._result(text, "")
+            case Turn(role, text):
+                self.messages.append({"role": _ROLES.get(role, role), "content": text})
+                self.is_open = False
             case Reasoning(text):
                 self._think(text)
             case Text(text) | Refusal(text):
@@ -87,19 +92,6 @@ class _Writer:
                 self._result(text, name)
             case Media(kind):
                 self._say(f"[{kind}]")
-
-    def add_turn(self, turn: Turn) -> None:
-        """Add a turn that the policy did not write in this response."""
-        if isinstance(turn, CallingTurn):
-            if turn.words.strip() or not self.is_open:
-                self._begin(turn.words)
-            for call in turn.calls:
-                self._call(call)
-        elif turn.role == "tool":
-            self._result(turn.text, "")
-        else:
-            self.messages.append({"role": _ROLES.get(turn.role, turn.role), "content": turn.text})
-            self.is_open = False
 
     def _begin(self, text: str = "") -> Message:
         self.messages.append({"role": "assistant", "content": text})

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from genrm_cli import __version__
 from genrm_cli.errors import counted
+from genrm_cli.export.candidates import code_of
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.read_scored import ExportCounts, ExportInput
 from genrm_cli.export.row_spool import SideNumbers
@@ -39,7 +40,7 @@ _SCORED_WITH = (
     "versions",
 )
 _SUITED = {"best": "sample", "pair": "pair"}  # the rows that a goal spends its calls on
-_QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+_QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 
 
 def manifest_of(
@@ -65,12 +66,12 @@ def manifest_of(
         "rollouts": sum(file.rollouts for run in runs for file in run.files),
         "rejected_lines": rejects.total(),
         "rejected_reasons": dict(rejects.most_common(20)),
-        "left_out": {reason.value: count for reason, count in counts.left_out.most_common()},
+        "left_out": {code_of(reason): count for reason, count in counts.left_out.most_common()},
         "groups": sum(map(len, runs)),
         "exported_groups": counts.groups,
         "incomplete_groups": counts.incomplete_groups,
         "rows": dict(counts.rows),
-        "dropped": {reason.value: count for reason, count in counts.dropped.most_common() if count},
+        "dropped": {reason.code: count for reason, count in counts.dropped.most_common() if count},
         "unfit": dict(counts.unfit.most_common()),
         "scores": {name: _distribution(side.rewards) for name, side in sides.items()},
         "lengths_chars": {name: _distribution(side.chars) for name, side in sides.items()},
@@ -101,37 +102,27 @@ def warnings_of(counts: ExportCounts, with_reasoning: int, only_reasoning: int) 
         with_reasoning: responses with reasoning that a chat template may strip.
         only_reasoning: pairs that differ only in their reasoning.
     """
-    checks = [
-        (
-            counts.is_baseline,
-            "judged by the built-in lexical baseline, not by a reward model: do not train on this.",
-        ),
-        (
-            counts.incomplete_groups,
-            f"{counted(counts.incomplete_groups, 'group')} without rollouts that were scored with "
-            "them.",
-        ),
-        (
-            counts.unreviewed,
-            f"{counted(counts.unreviewed, 'session')} exported that no expert has reviewed.",
-        ),
-        (
-            counts.truncated,
-            f"{counted(counts.truncated, 'exported rollout')} cut off by a limit.",
-        ),
+    said = [
+        (counts.incomplete_groups, "group", "without rollouts that were scored with them."),
+        (counts.unreviewed, "session", "exported that no expert has reviewed."),
+        (counts.truncated, "exported rollout", "cut off by a limit."),
         (
             only_reasoning,
-            f"{counted(only_reasoning, 'pair')} with a difference only in the reasoning, which the "
-            "judge never saw.",
+            "pair",
+            "with a difference only in the reasoning, which the judge never saw.",
         ),
         (
             with_reasoning,
-            f"{counted(with_reasoning, 'response')} with reasoning: a chat template that strips "
-            "reasoning from earlier turns may leave them without it, or empty. Try one row, or set "
-            "reasoning to strip.",
+            "response",
+            "with reasoning: a chat template that strips reasoning from earlier turns may leave "
+            "them without it, or empty. Try one row, or set reasoning to strip.",
         ),
     ]
-    return [text for holds, text in checks if holds]
+    warnings = [f"{counted(count, noun)} {rest}" for count, noun, rest in said if count]
+    if counts.is_baseline:
+        what = "judged by the built-in lexical baseline, not by a reward model"
+        warnings.insert(0, f"{what}: do not train on this.")
+    return warnings
 
 
 def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
@@ -175,15 +166,14 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
 
 
 def _distribution(values: NDArray[Any]) -> Record:
-    numbers = values.astype(np.float64)
-    if not len(numbers):
+    if not len(values):
         return {"count": 0}
-    quantiles = [round(value, 6) for value in np.quantile(numbers, _QUANTILES).tolist()]
-    return {
-        "count": len(numbers),
-        "mean": round(float(numbers.mean()), 6),
-        "std": round(float(numbers.std()), 6),
-        **dict(zip(("min", "q25", "median", "q75", "max"), quantiles, strict=True)),
+    quantiles = np.quantile(values, list(_QUANTILES.values())).tolist()
+    figures = {"mean": values.mean(), "std": values.std()} | dict(
+        zip(_QUANTILES, quantiles, strict=True)
+    )
+    return {"count": len(values)} | {
+        name: round(float(value), 6) for name, value in figures.items()
     }
 
 
@@ -194,10 +184,7 @@ def _comparison_of(sides: Mapping[str, SideNumbers]) -> Record:
     chosen = sides["chosen"]
     rejected = sides["rejected"]
     differences = chosen.chars - rejected.chars
-    uneven = int(np.count_nonzero(differences))
-    return {
-        "margins": _distribution(chosen.rewards - rejected.rewards),
-        "longer_chosen_share": round(int(np.count_nonzero(differences > 0)) / uneven, 6)
-        if uneven
-        else None,
-    }
+    uneven = differences[differences != 0]
+    longer = round(float((uneven > 0).mean()), 6) if len(uneven) else None
+    margins = _distribution(chosen.rewards - rejected.rewards)
+    return {"margins": margins, "longer_chosen_share": longer}

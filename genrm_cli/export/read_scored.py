@@ -181,7 +181,7 @@ def candidates_of(
         if status == PENDING and options.include_pending:
             counts.unreviewed += 1
         elif status not in (None, APPROVED):
-            reason = Drop[status.upper()]
+            reason = Drop[f"REVIEW_{status.upper()}"]
         if reason is None and options.branch_at is not None:
             branched = branch_at(rollout, options.branch_at)
             reason = Drop.TOO_FEW_TURNS if branched is None else None

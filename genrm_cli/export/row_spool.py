@@ -3,9 +3,10 @@ of a split.
 """
 
 from array import array
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,14 @@ from genrm_cli.rollouts.rollout import Reasoning
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Spool
 
-# By number in the arrays; a new side comes last.
-_SIDES = ("chosen", "rejected", "wanted", "unwanted", "kept", "responses", "first", "second", "tie")
+
+@dataclass(slots=True)
+class _Side:
+    """The answers on one side: the number of the row, the reward and the characters of each."""
+
+    rows: "array[int]" = field(default_factory=lambda: array("I"))
+    rewards: "array[float]" = field(default_factory=lambda: array("d"))
+    chars: "array[int]" = field(default_factory=lambda: array("q"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,7 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         self.only_reasoning = array("B")
         self._spool = Spool()
         self._ends = array("Q", [0])
-        # Of each answer:
-        self._rows = array("I")
-        self._sides = array("B")
-        self._rewards = array("d")
-        self._chars = array("q")
+        self._sides: defaultdict[str, _Side] = defaultdict(_Side)
 
     def __exit__(self, *_: object) -> None:
         self._spool.close()
@@ -61,11 +64,11 @@ class RowSpool(AbstractContextManager["RowSpool"]):
 
     def append(self, row: Json, leader: int, answers: Sequence[tuple[str, Candidate]]) -> None:
         """Add a row: its JSON, the digest of its leader, and its rollouts with their sides."""
-        for side, answer in answers:
-            self._rows.append(len(self))
-            self._sides.append(_SIDES.index(side))
-            self._rewards.append(answer.reward)
-            self._chars.append(answer.chars)
+        for name, answer in answers:
+            side = self._sides[name]
+            side.rows.append(len(self))
+            side.rewards.append(answer.reward)
+            side.chars.append(answer.chars)
         self._spool.write(render_record(row))
         self._ends.append(len(self._spool))
         self.leaders.append(leader)
@@ -86,25 +89,22 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         """Return which rows, all of them pairs, to keep so that length does not tell chosen from
         rejected.
         """
-        chars = np.array(self._chars, dtype=np.int64).reshape(-1, 2)
-        return np.array(balanced((chars[:, 0] - chars[:, 1]).tolist(), seed), dtype=bool)
+        chosen, rejected = (np.array(self._sides[name].chars) for name in ("chosen", "rejected"))
+        return np.array(balanced((chosen - rejected).tolist(), seed), dtype=bool)
 
     def balanced_ties(self, seed: int) -> NDArray[np.bool_]:
         """Return which rows, all of them replies in couples, to keep so that ties are not the most
         frequent outcome.
         """
-        ties = [side == _SIDES.index("tie") for side in self._sides[::2]]
-        return np.repeat(np.array(balanced_ties(ties, seed), dtype=bool), 2)
+        ties = np.zeros(len(self), dtype=bool)
+        ties[list(self._sides["tie"].rows)] = True
+        return np.repeat(np.array(balanced_ties(ties[::2].tolist(), seed), dtype=bool), 2)
 
     def sides(self, kept: NDArray[np.bool_]) -> dict[str, SideNumbers]:
         """Return the numbers of the responses of the rows that are kept, by side."""
-        of_row = kept[np.array(self._rows, dtype=np.int64)]
-        sides = np.array(self._sides)
-        rewards = np.array(self._rewards, dtype=np.float64)
-        chars = np.array(self._chars, dtype=np.int64)
-        chosen = {name: of_row & (sides == number) for number, name in enumerate(_SIDES)}
-        return {
-            name: SideNumbers(rewards[mask], chars[mask])
-            for name, mask in chosen.items()
-            if mask.any()
-        }
+        found = {}
+        for name, side in sorted(self._sides.items()):
+            mask = kept[list(side.rows)]
+            if mask.any():
+                found[name] = SideNumbers(np.array(side.rewards)[mask], np.array(side.chars)[mask])
+        return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from genrm_cli.errors import InputError, Message, SettingRef, UsageError
 from genrm_cli.export.balance import spread_order, validation_prompts
-from genrm_cli.export.candidates import Drop, message_of
+from genrm_cli.export.candidates import Drop, code_of, message_of
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.make_rows import RowMaker
 from genrm_cli.export.manifest import judging_warnings, manifest_of, warnings_of
@@ -215,7 +215,7 @@ def _check(options: ExportOptions, format_: ExportFormat, output: str, settings:
 
 def _nothing_left(counts: ExportCounts) -> Message:
     drops: list[tuple[Message, int]] = [
-        *((message_of(code), count) for code, count in counts.left_out.items()),
+        *((message_of(code_of(why)), count) for why, count in counts.left_out.items()),
         *((Message.of("dropped: ", code.message), n) for code, n in counts.dropped.items() if n),
         *((Message.of("unfit: ", sentence), count) for sentence, count in counts.unfit.items()),
     ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from genrm_cli.catalog import PAIR_SELECTIONS
 from genrm_cli.export.balance import BUCKET_CHARS, balanced
-from genrm_cli.export.candidates import Candidate
+from genrm_cli.export.candidates import Candidate, Drop
 from genrm_cli.export.export_options import ExportOptions
 from genrm_cli.export.preference_pairs import choose_pairs
 
@@ -156,4 +156,4 @@ def test_a_teacher_is_chosen_over_the_policy_only():
     dropped = Counter()
     pairs = choose_pairs(group, ExportOptions(pairs="teacher-student"), dropped)
     assert [(pair[0].index, pair[1].index) for pair in pairs] == [(0, 2), (0, 5)]
-    assert dropped == {"teacher_worse": 1, "no_teacher": 1}
+    assert dropped == {Drop.TEACHER_WORSE: 1, Drop.NO_TEACHER: 1}
