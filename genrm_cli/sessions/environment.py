@@ -92,6 +92,15 @@ class End:
         """Whether a limit cut the episode off."""
         return self.reason in TRUNCATIONS
 
+    def as_record(self) -> Record:
+        """Return what the metadata of an episode's record say of its end."""
+        return {
+            "end_reason": self.reason,
+            "ended_by": self.by,
+            "end_evidence": self.evidence,
+            "truncated": self.truncated,
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeScenario:

@@ -56,8 +56,13 @@ class EpisodeSlot:
         """
         branch = "" if self.branch_at == 1 else f"/b{self.branch_at}"
         seed = f"/s{self.seed}" if self.seed else ""
-        identity = f"@{self.identity.partition('=')[0]}" if self.identity else ""
+        identity = f"@{self.name_of_identity}" if self.identity else ""
         return f"{self.scenario.scenario_id}{identity}/v{self.variant}{seed}{branch}"
+
+    @property
+    def name_of_identity(self) -> str:
+        """The name of the identity, as records have it."""
+        return self.identity.partition("=")[0]
 
     def repeat_at(self, turn_index: int) -> int:
         """Return the repeat number of the policy's call at a turn; before the branch a group shares
@@ -135,10 +140,9 @@ def episode_record(
     """Return the record of an episode, JSON-ready; `reward` is None if it failed."""
     slot = played.slot
     state = played.state
-    end = state.end
     scenario = slot.scenario.as_record()
     if slot.identity:
-        scenario["identity"] = slot.identity.partition("=")[0]
+        scenario["identity"] = slot.name_of_identity
     metadata: Record = {
         "env_version": environment.version,
         "generator": run.generator,
@@ -152,6 +156,7 @@ def episode_record(
         "turns": state.turn_index,
         "end_reason": None,
         "truncated": False,
+        **({} if state.end is None else state.end.as_record()),
         "policy_model": run.policy_model,
         "client": run.client,
         "client_faults": list(environment.faults(state)),
@@ -161,13 +166,6 @@ def episode_record(
     }
     if slot.branch_at > 1:
         metadata["branch_at"] = slot.branch_at
-    if end is not None:
-        metadata |= {
-            "end_reason": end.reason,
-            "ended_by": end.by,
-            "end_evidence": end.evidence,
-            "truncated": end.truncated,
-        }
     return {
         "run_id": run.run_id,
         "episode_index": slot.index,

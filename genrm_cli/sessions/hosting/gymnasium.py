@@ -5,8 +5,8 @@ Source: NVIDIA-NeMo/Gym `resources_servers/gymnasium/base.py`,
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Router
@@ -28,9 +28,10 @@ from genrm_cli.sessions.session_agents import AgentConfig, open_agents
 from genrm_cli.sessions.session_judge import open_session_judge
 from genrm_cli.sessions.session_options import CLIENT
 from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import render_record
 
-Handler = Callable[[HostedSessions, str, Record], Awaitable[JsonReply]]
-"""Takes the sessions, the caller's session id, and the body."""
+Handler = Callable[[HostedSessions, str, Record], Awaitable[Record]]
+"""Takes the sessions, the caller's session id, and the body; returns the reply."""
 
 
 def _info(seen: Observation) -> Record:
@@ -48,61 +49,60 @@ def _rewarded(seen: Observation) -> Record:
     }
 
 
-async def _reset(sessions: HostedSessions, id_: str, row: Record) -> JsonReply:
+async def _reset(sessions: HostedSessions, id_: str, row: Record) -> Record:
     seen = await sessions.reset(id_, *_episode_of(row, sessions))
     supports = {"supports_explicit_close": True, "supports_step_idempotency": True}
-    return JsonReply({"observation": seen.text, "info": _info(seen) | supports})
+    return {"observation": seen.text, "info": _info(seen) | supports}
 
 
-async def _step(sessions: HostedSessions, id_: str, row: Record) -> JsonReply:
+async def _step(sessions: HostedSessions, id_: str, row: Record) -> Record:
     response = row.get("response")
-    model = response.get("model") if isinstance(response, dict) else None
-    request_id = row.get("_ng_step_request_id")
-    seen = await sessions.step(
-        id_,
-        words_of(items_of_response(response) or ()).strip(),
-        request_id if isinstance(request_id, str) else None,
-        model if isinstance(model, str) else None,
-    )
+    said = words_of(items_of_response(response) or ()).strip()
+    model = _text_at(response, "model")
+    seen = await sessions.step(id_, said, _text_at(row, "_ng_step_request_id"), model)
     info: Record = _info(seen) | _rewarded(seen)
     if seen.faults:
         info["client_faults"] = list(seen.faults)
     if seen.is_failure:
         info["mask_sample"] = True
     is_cut = seen.end is not None and seen.end.truncated
-    return JsonReply(
-        {
-            "observation": seen.text or None,
-            "reward": seen.gain,
-            "terminated": seen.end is not None and not is_cut,
-            "truncated": is_cut,
-            "info": info,
-        }
-    )
+    return {
+        "observation": seen.text or None,
+        "reward": seen.gain,
+        "terminated": seen.end is not None and not is_cut,
+        "truncated": is_cut,
+        "info": info,
+    }
 
 
-async def _verify(sessions: HostedSessions, id_: str, row: Record) -> JsonReply:
+def _text_at(row: object, name: str) -> str | None:
+    value = row.get(name) if isinstance(row, dict) else None
+    return value if isinstance(value, str) else None
+
+
+async def _verify(sessions: HostedSessions, id_: str, row: Record) -> Record:
     seen = await sessions.look(id_)
     end_reason = None if seen.end is None else seen.end.reason
     reply: Record = {**row, **_rewarded(seen), "end_reason": end_reason}
     reward = seen.reward["total_reward"]
     if reward is not None and not seen.is_failure:
-        return JsonReply(reply | {"reward": reward, "failure_reason": None})
+        return reply | {"reward": reward, "failure_reason": None}
     if seen.faults:
         reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
-        return JsonReply(masked(reply, reason) | {"_ng_failure_class": "user_failure"})
+        return masked(reply, reason) | {"_ng_failure_class": "user_failure"}
+    reason = f"the session is no episode: {end_reason}"
     if "reason" in seen.reward:
-        return JsonReply(masked(reply, f"the judge gave no reward: {seen.reward['reason']}"))
-    return JsonReply(masked(reply, f"the session is no episode: {end_reason}"))
+        reason = f"the judge gave no reward: {seen.reward['reason']}"
+    return masked(reply, reason)
 
 
-async def _close(sessions: HostedSessions, id_: str, _row: Record) -> JsonReply:
+async def _close(sessions: HostedSessions, id_: str, _row: Record) -> Record:
     await sessions.close(id_)
-    return JsonReply({})
+    return {}
 
 
-async def _aggregate_metrics(_sessions: HostedSessions, _id: str, row: Record) -> JsonReply:
-    return JsonReply(aggregate(row))
+async def _aggregate_metrics(_sessions: HostedSessions, _id: str, row: Record) -> Record:
+    return aggregate(row)
 
 
 ENDPOINTS: Mapping[str, Handler] = {
@@ -153,7 +153,7 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
         async def answer(request: Request, body: bytes) -> Response:
             id_ = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
             row = parse_body(body) if body.strip() else {}
-            response = response_of(await handle(sessions, id_, row))
+            response = response_of(JsonReply(await handle(sessions, id_, row)))
             response.set_cookie(COOKIE, id_, httponly=True, samesite="lax")
             return response
 
@@ -164,9 +164,8 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
         for name in sessions.scenarios:
             # A row of NeMo Gym's input, with the instructions that the policy gets.
             said = [{"role": "system", "content": text} for text in sessions.instructions(name)]
-            params = {"input": said}
-            row = {"responses_create_params": params, "scenario_id": name, "variant": 0, "seed": 0}
-            lines.append(orjson.dumps(row) + b"\n")
+            place = {"scenario_id": name, "variant": 0, "seed": 0}
+            lines.append(render_record({"responses_create_params": {"input": said}, **place}))
         return Response(b"".join(lines), media_type="application/x-ndjson")
 
     async def health() -> JsonReply:
@@ -206,6 +205,7 @@ async def serve_environment(
         async with (
             open_agents(agents, run, None) as answer,
             open_session_judge(judge, run, None) as session_judge,
+            AsyncExitStack() as opened,
         ):
 
             async def ask(conversation: tuple[Turn, ...]) -> str:
@@ -217,16 +217,13 @@ async def serve_environment(
                 ask,
                 max_sessions,
                 settings.keep,
-                client=client_record(environment, client),
-                redactor=redactor_of(run.settings.judge.redact_pattern),
-                recorder=recorder,
-                judge=session_judge,
+                client_record(environment, client),
+                redactor_of(run.settings.judge.redact_pattern),
+                recorder,
+                session_judge,
             )
-            app = build_environment_app(sessions, AccessLimits(settings, token))
             if recorder is not None:
                 await recorder.complete_left()
-            try:
-                await run_server(app, listening, settings.read_timeout, on_ready)
-            finally:
-                if recorder is not None:
-                    await recorder.close()
+                opened.push_async_callback(recorder.close)
+            app = build_environment_app(sessions, AccessLimits(settings, token))
+            await run_server(app, listening, settings.read_timeout, on_ready)
