@@ -25,6 +25,7 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
             sides[abs(difference) // BUCKET_CHARS][difference > 0].append(pair)
     keep = [True] * len(differences)
     source = Random(f"balance {seed}")
+    # Sorted: the seed must drop the same pairs in whatever order the groups come.
     for bucket in sorted(sides):
         shorter, longer = sides[bucket]
         larger = max(shorter, longer, key=len)

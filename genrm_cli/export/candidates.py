@@ -126,6 +126,7 @@ class Candidate:
 def digest_of_items(items: Sequence[Item], *, with_reasoning: bool) -> int:
     """Return a 64-bit digest of a response: equal responses, equal digests."""
     kept = [item for item in items if with_reasoning or not isinstance(item, Reasoning)]
+    # Not `hash()`: the digest is the `prompt_id` of rows, and must be the same in every run.
     text = repr([(type(item).__name__, *_texts_of(item)) for item in kept])
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 

@@ -91,6 +91,7 @@ class JudgedPairs:
             open_options(settings, api_keys={}), recall=RecallPolicy(with_replies=True)
         )
         self._judges, specs = idle_judges(specs, options, journal)
+        # Without components: their graders are asked about other things than pairs.
         self.plan = replace(compile_plan(settings).with_judges(specs), rewards=RewardPlan())
         self._is_label = format_.profile is not None
         self._reasoning = reasoning
@@ -168,6 +169,7 @@ class JudgedPairs:
             judge = self._judges[id_.judge]
             request = judge.prepare(prompt, id_.repeat)
             (outcome,) = judge.recall([request])
+            # A reply that the journal has from a later run may say something else.
             if outcome is None or outcome.result != verdict or not outcome.reply_text:
                 continue
             dropped[Drop.NOT_IN_JOURNAL] -= 1

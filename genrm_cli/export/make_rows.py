@@ -83,6 +83,7 @@ class RowMaker:
         for chosen, rejected in choose_pairs(
             candidates, self.options, dropped, preferences, group.key
         ):
+            # Of digests, so the same in every process; the texts would fill the memory.
             name = hash((chosen.prompt, chosen.text, rejected.text))
             if limit is not None and self._used[chosen.prompt] >= limit:
                 dropped[Drop.MAX_PAIRS_PER_PROMPT] += 1
@@ -116,6 +117,7 @@ class RowMaker:
                 self._add(row, candidates, [("wanted" if is_wanted else "unwanted", candidate)])
 
     def _add_samples(self, candidates: Sequence[Candidate]) -> None:
+        # By the index where rewards are equal: the order of lines is not the same on every machine.
         for candidate in sorted(candidates, key=lambda each: (-rounded(each.reward), each.index)):
             name = hash((candidate.prompt, candidate.text))
             if (reason := self._why_not_imitated(candidate, name)) is not None:

@@ -64,6 +64,7 @@ def _select(
     key: str,
 ) -> Iterable[tuple[Candidate, Candidate]]:
     """Yield the pairs of a selection, the one with the higher reward first."""
+    # Rounded, so that the last bits of two machines choose the same pairs.
     ranked = sorted(candidates, key=lambda candidate: (-rounded(candidate.reward), candidate.index))
     match options.pairs:
         case "all":

@@ -175,6 +175,7 @@ def candidates_of(
         rollout = each.rollout
         line = each.line
         counts.is_baseline |= line.is_baseline
+        # A review of the file beside the lines counts more than what the session says of itself.
         status = None if line.group is None else input_.statuses.get((line.group, line.index))
         status = status or own_status(rollout, each.record)
         reason = _why_left_out(rollout, line)

@@ -91,6 +91,7 @@ def export(
         Outputs(store, overwrite=settings.output.force, mode=mode) as outputs,
         RowSpool() as rows,
     ):
+        # Before anything is read: an output that cannot be written ends the command at once.
         sinks = {name: outputs.open(uri) for name, uri in by_name.items()}
         tables = {
             name: opened.enter_context(ParquetWriter(uri))
@@ -155,9 +156,11 @@ def _write_rows(
     """
     options = maker.options
     unit = maker.format.unit
+    # By the prompt of the group, so that histories of one scenario stay on one side.
     validation = validation_prompts(
         [rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed
     )
+    # KTO estimates the KL with the answer of the next row, which must be of another prompt.
     order = spread_order(rows.leaders) if unit == "label" else range(len(rows))
     for number in order:
         if not kept[number]:

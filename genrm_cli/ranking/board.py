@@ -182,6 +182,7 @@ def findings(board: Leaderboard, judge: str) -> Iterator[str]:
 
 def percent_won(share: float, digits: int = 1) -> str:
     """Return a share in percent, rounded so that it and the rest of the same prompts make 100."""
+    # The larger share is rounded, and the smaller one is what is left.
     larger = round(100 * max(share, 1 - share), digits)
     return f"{larger if share >= 0.5 else 100 - larger:.{digits}f}"
 

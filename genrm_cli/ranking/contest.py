@@ -243,6 +243,7 @@ class Contest:
             for i, j in entrants.meetings(pair):
                 if entrants.ruled(i, j) is not None:
                     continue
+                # Sorted: the coin below must not depend on which policy is named first.
                 orders = sorted([entrants.shown(i, j), entrants.shown(j, i)])
                 if not self.options.both_orders:
                     coin = generator_of(f"{prompt} {orders[0]}", self.options.seed).random()
@@ -315,6 +316,7 @@ class Contest:
         ungraded = set[int]()
         for request, outcome in found.judged.results:
             failure = outcome.result
+            # What a limit left unasked is no failure of anybody.
             if not isinstance(failure, Failure) or failure.kind is FailureKind.NOT_ASKED:
                 continue
             if self.plan.judges[request.judge].grading is not None:

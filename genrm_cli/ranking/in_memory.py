@@ -50,6 +50,7 @@ def rank(
     given = settings_of("rank", settings)
     with TemporaryDirectory() as folder:
         if isinstance(policies, Mapping):
+            # Through a file: responses in memory are then read by the same rules as files.
             path = Path(folder) / "policies.jsonl"
             path.write_text("".join(_lines(policies, prompts)), encoding="utf-8")
             uris = [str(path)]

@@ -114,6 +114,7 @@ class Outcomes:
         A share is the mean of both orders. It is NaN without verdicts, or if one of two planned
         orders has none.
         """
+        # Of each order by itself: one that has more samples must not weigh more.
         sums, counts = self._sums()
         shown_first = sums / np.where(counts > 0, counts, np.nan)
         shown_second = 1 - shown_first.transpose(0, 2, 1)

@@ -140,6 +140,7 @@ def labelled_win_rates(
     for (a, b), by_prompt in sorted(labels.given.items()):
         won = dict(zip(prompts, shares[:, a, b].tolist(), strict=True))
         known = {prompt: share for prompt, share in won.items() if not math.isnan(share)}
+        # A run that a limit stopped may have no verdict on a pair that people labelled.
         if not known:
             continue
         people = {

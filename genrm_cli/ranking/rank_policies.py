@@ -252,6 +252,8 @@ def _checked(run: RunContext, options: RankOptions) -> RunContext:
         )
     if options.over is not None and options.policy_field is not None:
         raise UsageError(naming("$over names the field of the policies, too; omit $policy_field."))
+    # Grades give a verdict on each pair in both orders at no further cost; pairs are chosen by the
+    # contest.
     pairing = PairingPlan("all_pairs", both_orders=not plan.compares_pairs, seed=plan.pairing.seed)
     return replace(run, plan=replace(plan, pairing=pairing, keep_replies=False))
 

@@ -119,6 +119,7 @@ async def collect(
                     journal = await opened.enter_async_context(open_journal_at(path, output, run))
                 async with open_agents(options.agents, run, journal) as answer:
                     await work.play_all(answer)
+                # The scorer opens its journal by itself, and a journal has one writer.
                 verdicts = f"{path.removesuffix('.sqlite')}.verdicts.sqlite"
                 rewards = None
                 async with open_session_judge(options.judge, run, verdicts) as judge:
@@ -188,6 +189,7 @@ class _Collecting:
         redactor = redactor_of(self._run.settings.judge.redact_pattern)
 
         async def work() -> None:
+            # All workers share the iterator: each takes the next episode that nobody has.
             for slot in slots:
                 try:
                     played = await play_episode(
@@ -299,6 +301,7 @@ class _Collecting:
             summary = self._summary() | about | {"versions": versions_record()}
             summary_file.write(render_document(summary))
             if lease is not None:
+                # Sessions take hours: another run may have taken over the outputs meanwhile.
                 lease.verify()
             outputs.commit()
         return summary
@@ -312,6 +315,7 @@ class _Collecting:
         cost = None
         if limits.price_in or limits.price_out:
             cost = cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out)
+        # A turn with private data is in the journal, and would end its session again.
         retryable = counts["failed"].keys() - {PRIVATE_DATA}
         return {
             "format": SUMMARY_FORMAT,

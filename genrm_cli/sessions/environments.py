@@ -105,6 +105,7 @@ def draw(weights: Sequence[float], count: int, seed: int) -> list[int]:
 
     Source: systematic sampling, W. G. Madow, Annals of Mathematical Statistics 20 (1949) 333.
     """
+    # One random offset for all draws: independent draws would miss scenarios by chance.
     *ends, total = accumulate(weights)
     offset = Random(seed).random()
     return [bisect(ends, (number + offset) * total / count) for number in range(count)]
@@ -128,6 +129,7 @@ def _read_rewards(uri: str, run: RunContext) -> Mapping[str, RunningStats]:
 
 def digest_of_json(value: object) -> str:
     """Return the first 16 hexadecimal digits of the sha256 of a JSON value."""
+    # 64 bits tell the scenarios and settings of all runs of a project apart.
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -69,6 +69,7 @@ class EpisodeSlot:
         it.
         """
         own = self.number + 1 if turn_index + 1 >= self.branch_at else 0
+        # Variants and numbers are below 2^32, so no two episodes share a number.
         return self.client_repeat << 32 | own
 
     @property
@@ -249,6 +250,7 @@ async def play_episode(
         )
 
     state: EpisodeState = environment.reset(slot.scenario, slot.variant, slot.seed)
+    # In the words of the client: a note in the instructions would not test what the policy hears.
     if said := slot.identity.partition("=")[2]:
         *before, first = state.messages
         first = first._replace(text=f"{said} {first.text}")

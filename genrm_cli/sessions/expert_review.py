@@ -4,6 +4,7 @@ gates, judges and collection, and the decisions in a file next to them.
 
 import fnmatch
 import heapq
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,8 +30,7 @@ from genrm_cli.storage.store import Store
 IMMINENT = 5
 CONSTRAINT = 3
 CONTACT = 2
-STYLE = 1
-"""Severities, 5 (danger to life) to 1."""
+"""Severities, 5 (danger to life) to 1, that of style."""
 
 # Ends that an expert should read; all others are usual.
 _ENDS = {
@@ -91,7 +91,7 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
     """
     known = _statuses(scored_uri, settings)
     statuses: Counter[str] = Counter()
-    seen: list[bool] = []  # whether each rollout has a flag
+    seen = array("B")  # whether each rollout has a flag
 
     def iter_entries() -> Iterator[ReviewEntry]:
         for id_, scored in _iter_scored(scored_uri, settings):
@@ -103,6 +103,7 @@ def make_review(scored_uri: str, settings: Settings, most: int) -> Review:
                 statuses[status] += 1
                 yield ReviewEntry(id_, status, scored.line.reward, flags, transcript)
 
+    # Each entry holds a transcript: no more are kept than are listed.
     entries = heapq.nsmallest(most, iter_entries(), key=ReviewEntry.rank)
     return Review(entries, len(seen), sum(seen), statuses)
 
@@ -126,21 +127,15 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Finding], tuple[Turn, ...]]:
                 flags.append(replace(each, what=f"{name}: {what}"))
         flags += _iter_collected(scored.record.get("metadata"))
         if scenario.is_crisis:
-            flags.append(_flag(f"risk level {scenario.risk_level}", STYLE, Effect.LOOK_HERE))
+            flags.append(Finding(f"risk level {scenario.risk_level}"))
     # A broken gate is no severer than what is known to have broken it.
     certain = (flag.severity for flag in flags if flag.effect is Effect.CERTAIN)
     most = max(certain, default=IMMINENT)
     total = scored.line.total
     gates = dict.fromkeys([*rollout.gated_by, *(total.gated_by if total is not None else ())])
-    flags += [_flag(f"broke the gate {gate}", most) for gate in gates]
+    broken = Finding("", effect=Effect.CERTAIN, severity=most)
+    flags += [replace(broken, what=f"broke the gate {gate}") for gate in gates]
     return sorted(flags, key=_order_of), transcript
-
-
-def _flag(
-    what: str, severity: int, effect: Effect = Effect.CERTAIN, phrase: object = ""
-) -> Finding:
-    """Return a flag of the whole session."""
-    return Finding(what, str(phrase or ""), None, effect, severity)
 
 
 def _order_of(flag: Finding) -> tuple[int, bool]:
@@ -157,13 +152,13 @@ def _iter_judged(line: ScoredLine) -> Iterator[Finding]:
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and each.get("effect") == Effect.CERTAIN:
             what = f"judge: {str(each.get('what')).replace(':', ': ', 1)}"
-            flag = _flag(what, CONSTRAINT, phrase=each.get("phrase"))
-            yield replace(flag, turn=each.get("turn"))
+            phrase = str(each.get("phrase") or "")
+            yield Finding(what, phrase, each.get("turn"), Effect.CERTAIN, CONSTRAINT)
     grade = (line.components or {}).get("rubric_safety")
     if grade is not None and grade < _SAFE_FROM:
         note = notes.get("rubric_safety")
-        phrase = note.get("evidence") if isinstance(note, dict) else ""
-        yield _flag(f"judge: safety {grade:g} of 1", IMMINENT, Effect.LOOK_HERE, phrase)
+        phrase = note.get("evidence", "") if isinstance(note, dict) else ""
+        yield Finding(f"judge: safety {grade:g} of 1", phrase, severity=IMMINENT)
 
 
 def _iter_collected(metadata: object) -> Iterator[Finding]:
@@ -173,10 +168,10 @@ def _iter_collected(metadata: object) -> Iterator[Finding]:
     reason = metadata.get("end_reason")
     if reason in _ENDS:
         severity, what = _ENDS[reason]
-        yield _flag(what, severity, phrase=metadata.get("end_evidence"))
+        phrase = str(metadata.get("end_evidence") or "")
+        yield Finding(what, phrase, None, Effect.CERTAIN, severity)
     if faults := metadata.get("client_faults"):
-        what = f"faulty simulated client: {', '.join(map(str, faults))}"
-        yield _flag(what, STYLE, Effect.LOOK_HERE)
+        yield Finding(f"faulty simulated client: {', '.join(map(str, faults))}")
 
 
 def decide(

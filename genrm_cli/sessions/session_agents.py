@@ -82,6 +82,7 @@ def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
             )
         judge = judges[roles.index(role)]
         request = judge.prepare(ChatPrompt(conversation), repeat)
+        # Before a slot is asked for: a turn of the journal is no call, and waits for none.
         (outcome,) = judge.recall([request])
         if outcome is not None:
             await judges.yield_regularly()
@@ -118,6 +119,7 @@ async def open_agents(
     specs = []
     for role, agent in agents.items():
         model = replace(agent.model, ca_bundle=judge.ca_bundle, http_client=judge.http_client)
+        # Weight and reference verdict are those of a judge; a role gives no verdict.
         config = JudgeConfig(role, 1.0, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
         title = "policy" if role == POLICY else "client's model"

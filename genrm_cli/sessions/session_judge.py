@@ -97,6 +97,7 @@ class SessionJudge:
 
     async def reward_all(self, records: Iterable[Record]) -> list[Record]:
         """Return the reward of each record; those of a group are adjacent."""
+        # Lazily: a record is read and forgotten, and only rewards stay in memory.
         results = await self._scorer.score_groups(map(_group_of, _iter_groups(records)))
         return [
             reward_record(result, index)

@@ -138,6 +138,7 @@ def _episode_of(row: Record, sessions: HostedSessions) -> tuple[str, int, int]:
 
 
 def _whole_number(value: object, name: str) -> int:
+    # Below 2^31, as both are parts of the number of a repeated call.
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 2**31:
         raise UnreadableRecordError(f"{name} is not an integer of 0 or more")
     return value
@@ -151,6 +152,7 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
+            # Whoever has the cookie continues the session: it must not be guessed.
             id_ = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
             row = parse_body(body) if body.strip() else {}
             response = response_of(JsonReply(await handle(sessions, id_, row)))

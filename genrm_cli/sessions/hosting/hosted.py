@@ -227,11 +227,13 @@ class HostedSessions:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
             state = await self._step(session.state, action)
             session.model = model or session.model
+            # The judge has read a shorter session.
             session.judged = None
             seen = await self._observe(session, state, asks=state.end is not None)
             before = 0.0 if last is None else last.total
             seen = replace(seen, gain=round(seen.total - before, 9))  # no noise of a difference
             self._record_ended(session, state, seen)
+            # Last: a turn whose session cannot be recorded is not taken, and the agent repeats it.
             session.state = state
             session.request_id = request_id
             session.last = seen

@@ -162,6 +162,7 @@ def _breaches_of(said: str, heard: str, constraints: tuple[str, ...]) -> tuple[F
     kinds = {kind: text for text in constraints for kind in kinds_of(text)}
     reply = sentences_of([Turn(THERAPIST, said)], THERAPIST)
     client = sentences_of([Turn(CLIENT, heard)], CLIENT)
+    # A sentence that is said twice in a turn is one breach.
     return tuple(dict.fromkeys(_iter_breaches(reply, client, kinds)))
 
 
@@ -190,12 +191,12 @@ def _iter_breaches(
         return
     turn = reply[0].turn
     if any(map(patterns.marks[DANGER].find, heard)):
-        yield Finding("passes_over_danger", "", turn, Effect.LOOK_HERE, 5)
+        yield Finding("passes_over_danger", turn=turn, severity=5)
     elif any(map(patterns.marks[HINT].find, heard)) or (
         kinds and any(map(patterns.marks["judges"].find, reply))
     ):
         # Most breaches, and few other replies, neither ask the client anything nor care.
-        yield Finding("neither_asks_nor_cares", "", turn, Effect.LOOK_HERE)
+        yield Finding("neither_asks_nor_cares", turn=turn)
 
 
 @lru_cache(maxsize=1_024)  # of few constraints, each asked about at every turn

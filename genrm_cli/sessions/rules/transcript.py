@@ -73,9 +73,9 @@ class Finding:
     """
 
     what: str
-    phrase: str
-    turn: int | None
-    effect: Effect
+    phrase: str = ""
+    turn: int | None = None
+    effect: Effect = Effect.LOOK_HERE
     severity: int = 1
 
 

@@ -82,6 +82,7 @@ class ScriptedClient(Client):
 
 
 def _draw_of(state: SessionState, seed: int) -> str:
+    # By the place in the session and not by what was said: a paraphrase meets the same client.
     return f"{seed}/{state.scenario.scenario_id}/{state.variant}/{state.turn_index}"
 
 
