@@ -36,7 +36,7 @@ async def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     """Each policy needs a response to each prompt, and a judge must be named."""
-    with pytest.raises(genrm.InputError, match="policy 'new' has 1 responses to 2 prompts"):
+    with pytest.raises(genrm.InputError, match="policy 'new' has 1 response to 2 prompts"):
         genrm.rank({"new": ["x"]}, ["a", "b"], judge="lexical")
     with pytest.raises(genrm.UsageError, match="no judge given"):
         genrm.rank({"old": ["x"], "new": ["y"]}, ["a"])
