@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -60,7 +59,6 @@ async def judge_group(
     group: Group,
     plan: GroupPlan,
     judges: JudgeSet,
-    on_judged: Callable[[JudgedGroup], None] | None = None,
 ) -> JudgedGroup:
     """Ask the judges about a group and return everything known about it.
 
@@ -72,7 +70,6 @@ async def judge_group(
         group: the group.
         plan: plan of the run.
         judges: in the order of the plan, judges before graders.
-        on_judged: called with the result.
 
     Raises:
         GenrmError: a judge cannot be used, or the journal cannot be written. Requests in flight are
@@ -106,8 +103,6 @@ async def judge_group(
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
     judged.sort()
-    if on_judged is not None:
-        on_judged(judged)
     return judged
 
 
@@ -130,10 +125,13 @@ async def judge_groups(
         GenrmError: see `judge_group`; or raised by `groups` or `on_judged`.
     """
 
+    async def judge(tag: Tag, group: Group) -> None:
+        on_judged(tag, await judge_group(group, plan, judges))
+
     try:
         async with asyncio.TaskGroup() as tasks:
             for tag, group in groups:
-                tasks.create_task(judge_group(group, plan, judges, partial(on_judged, tag)))
+                tasks.create_task(judge(tag, group))
                 await asyncio.sleep(0)  # let the group make its requests
                 async with judges.turn():
                     pass
@@ -196,11 +194,10 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     is_gym = _is_shown_as_gym(group, plan)
     compared = [group.rollouts[index] for index in answered]
     with_style = plan.is_watched or plan.rewards.settings.group_style_penalty_coeff > 0
-    texts: Iterable[tuple[str, str]] = (
-        (rollout.reasoning, rollout.answer or "") for rollout in group.rollouts
-    )
     if is_gym:
-        texts = map(gym_texts_of_record, group.records)
+        texts = list(map(gym_texts_of_record, group.records))
+    else:
+        texts = [(rollout.reasoning, rollout.answer or "") for rollout in group.rollouts]
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),

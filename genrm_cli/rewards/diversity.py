@@ -84,16 +84,10 @@ def _iter_grams(text: str, n: int) -> Iterable[object]:
 def _link(sets: Sequence[int], threshold: float) -> list[int]:
     """Return a root for each set; those joined by a chain of similar sets have the same root."""
     roots = list(range(len(sets)))
-
-    def root_of(index: int) -> int:
-        while roots[index] != index:
-            roots[index] = roots[roots[index]]
-            index = roots[index]
-        return index
-
     sizes = [grams.bit_count() for grams in sets]
     for i, j in combinations(range(len(sets)), 2):
         shared = (sets[i] & sets[j]).bit_count()
-        if shared / (sizes[i] + sizes[j] - shared) >= threshold:
-            roots[root_of(j)] = root_of(i)
-    return [root_of(index) for index in range(len(sets))]
+        if roots[i] != roots[j] and shared / (sizes[i] + sizes[j] - shared) >= threshold:
+            joined = roots[j]
+            roots = [roots[i] if root == joined else root for root in roots]
+    return roots

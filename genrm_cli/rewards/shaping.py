@@ -81,13 +81,7 @@ class Adjustments:
 
     def total(self) -> float:
         """Return the sum of all terms."""
-        return (
-            self.reasoning_bonus
-            + self.answer_bonus
-            + self.reasoning_length
-            + self.answer_length
-            + self.style
-        )
+        return sum(self.as_dict().values())
 
     def as_dict(self) -> dict[str, float]:
         """Return the terms by name."""
@@ -111,32 +105,27 @@ def plan_adjustments(
     reasoning_chars = [shape.reasoning_chars for shape in shapes]
     answer_chars = [shape.answer_chars for shape in shapes]
     threshold = sorted(scores, reverse=True)[max(0, int(n * terms.top_percentile) - 1)]
-
-    shortest = _shortest(reasoning_chars)
-    if shortest is not None and scores[shortest] >= threshold:
-        adjustments[shortest].reasoning_bonus = terms.reasoning_bonus
-    shortest = _shortest(answer_chars)
-    if (
-        shortest is not None
-        and scores[shortest] + adjustments[shortest].reasoning_bonus >= threshold
-    ):
-        adjustments[shortest].answer_bonus = terms.answer_bonus
-
-    reasoning_weights = _centred_weights(reasoning_chars)
-    answer_weights = _centred_weights(answer_chars)
-    styled = terms.group_style_penalty_coeff > 0
-    style_weights = (
-        _centred_weights([shape.style_density for shape in shapes]) if styled else [0.0] * n
+    bonuses = (
+        ("reasoning_bonus", reasoning_chars, terms.reasoning_bonus),
+        ("answer_bonus", answer_chars, terms.answer_bonus),
     )
-    for index, adjustment in enumerate(adjustments):
-        # `+ 0.0` turns the -0.0 of a negative weight under a coefficient of 0 into 0.0.
-        adjustment.reasoning_length = (
-            reasoning_weights[index] * terms.group_reasoning_length_penalty_coeff + 0.0
-        )
-        adjustment.answer_length = (
-            answer_weights[index] * terms.group_answer_length_penalty_coeff + 0.0
-        )
-        adjustment.style = style_weights[index] * terms.group_style_penalty_coeff + 0.0
+    for name, lengths_chars, bonus in bonuses:
+        filled = [index for index, length in enumerate(lengths_chars) if length > 0]
+        shortest = min(filled, key=lengths_chars.__getitem__, default=None)
+        if shortest is None:
+            continue
+        if scores[shortest] + adjustments[shortest].reasoning_bonus >= threshold:
+            setattr(adjustments[shortest], name, bonus)
+    densities = [shape.style_density for shape in shapes]
+    group_terms: Sequence[tuple[str, Sequence[float], float]] = (
+        ("reasoning_length", reasoning_chars, terms.group_reasoning_length_penalty_coeff),
+        ("answer_length", answer_chars, terms.group_answer_length_penalty_coeff),
+        ("style", densities, terms.group_style_penalty_coeff),
+    )
+    for name, sizes, coefficient in group_terms:
+        for adjustment, weight in zip(adjustments, _centred_weights(sizes), strict=True):
+            # `+ 0.0` turns the -0.0 of a negative weight under a coefficient of 0 into 0.0.
+            setattr(adjustment, name, weight * coefficient + 0.0)
     return adjustments
 
 
@@ -157,14 +146,6 @@ def count_style_elements(text: str, *, as_gym: bool = False) -> tuple[int, int, 
         sum(len(pattern.findall(text)) for pattern in _BOLD),
         len((_GYM_EMOJI if as_gym else _EMOJI).findall(text)),
     )
-
-
-def _shortest(lengths_chars: Sequence[int]) -> int | None:
-    """Return the index of the shortest non-empty text, the first of equals; None if all are
-    empty.
-    """
-    filled = [index for index, length in enumerate(lengths_chars) if length > 0]
-    return min(filled, key=lambda index: lengths_chars[index], default=None)
 
 
 def _centred_weights(sizes: Sequence[float]) -> list[float]:
