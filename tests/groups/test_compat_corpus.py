@@ -241,24 +241,6 @@ def test_a_lines_principle_is_sent_only_if_asked_for(tmp_path, judge_server, set
     assert received(judge_server) == shown_by_gym(lines, principle)
 
 
-@pytest.mark.parametrize(
-    ("use", "sent"),
-    [
-        (None, True),
-        (True, True),
-        (False, False),
-    ],
-)
-def test_without_compat_a_lines_principle_is_sent(tmp_path, judge_server, use, sent):
-    """Unless `use_principle` is off."""
-    lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
-    toml = f"model = 'm'\nprofile = 'nemotron'\nbase_url = '{judge_server.base_url}'\n"
-    score(tmp_path, lines, toml + ("" if use is None else f"use_principle = {json.dumps(use)}\n"))
-    assert [("principle", "The line's.") in messages for messages in received(judge_server)] == [
-        sent
-    ] * 2
-
-
 def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(tmp_path, judge_server):
     """A failed comparison is (3, 3, 2) with `default_ranking = 2`: the first response gains 1.5."""
     judge_server.behave(fault={"content": "no idea"})

@@ -305,26 +305,6 @@ def test_what_is_missing_is_missing_unless_optional(tmp_path):
         assert scored.lines[1]["genrm"]["total"]["missing"] == (["p"] if rewards[1] is None else [])
 
 
-def test_what_the_user_asks_for_takes_the_place_of_what_is_missing(tmp_path):
-    """Only there; the component stays missing in the line."""
-    cases = [
-        ("null", [1.0, None]),
-        ("drop", [1.0]),
-        ("2.5", [1.0, 2.5]),
-    ]
-    for unscored, rewards in cases:
-        scored = score(
-            tmp_path,
-            completions("a", "b", q=[1, None]),
-            FIELD + ALONE,
-            unscored=unscored,
-            max_unscored="1",
-        )
-        assert scored.rewards == rewards
-        assert scored.component("q")[1:] == [None] * (len(rewards) - 1)
-        assert scored.metrics["unscored"] == 1
-
-
 def test_components_that_are_not_there_are_refused():
     """By a total, a gate, diversity and a rank; the message says which there are."""
     for toml in (

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 from genrm_process import make_rollouts, read_lines
-from served import judge_flags, serving, texts
 
 import genrm_cli as genrm_api
 
@@ -129,37 +128,6 @@ def test_what_a_goal_excludes_is_refused():
     for given, told in cases:
         with pytest.raises(genrm_api.UsageError, match=told):
             genrm_api.Scorer(base_url="http://localhost/v1", model="m", goal="best", **given)
-
-
-@pytest.mark.slow
-def test_a_server_comes_to_the_same_pairs_after_a_restart(genrm, judge_server):
-    """With its journal it asks nothing again; nothing but the group's own verdicts decides."""
-    judge_server.behave(verdict="hash")
-    given = {
-        "id": "whole",
-        "messages": "Why?",
-        "responses": [{"text": text} for text in texts(6)],
-    }
-    flags = (
-        *judge_flags(judge_server.base_url),
-        "--no-probe",
-        "--journal",
-        "judged.sqlite",
-    )
-    asked = []
-    for _ in range(2):
-        with serving(genrm, *flags, "--goal", "best", "--ring-k", "1.5") as served:
-            reply = served.group(**given)
-            asked.append([each["shown"] for each in reply["comparisons"]])
-            served.kill()
-    assert asked[0] == asked[1]
-    assert (
-        len(asked[0])
-        == len({frozenset(pair) for pair in asked[0]})
-        == judge_server.stats()["requests"]
-        == 9
-    )
-    assert [each.get("standard_error") for each in reply["responses"]] == [None] * 6
 
 
 @pytest.mark.parametrize("goal", ["best", "pair"])

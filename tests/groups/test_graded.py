@@ -339,17 +339,6 @@ def test_a_component_that_is_added_costs_only_its_own_calls(tmp_path, judge_serv
     assert judge_server.stats()["requests"] == 3 + 3
 
 
-def test_another_total_takes_everything_from_the_journal(tmp_path, judge_server):
-    """No call: the same rewards, and another total of the same verdicts."""
-    lines = completions(LONG, SHORT, LONGER)
-    toml = f"{judge(judge_server)}{RUBRIC}[total]\nweights = {{ genrm = 1, rubric_safety = 1 }}"
-    before = score(tmp_path, lines, toml)
-    calls = judge_server.stats()["requests"]
-    other = score(tmp_path, lines, toml.replace("genrm = 1", "genrm = 0"))
-    assert other.rewards == before.component("rubric_safety")
-    assert judge_server.stats()["requests"] == calls
-
-
 def test_what_the_journal_lacks_stays_missing(tmp_path, judge_server):
     """It is not asked, the reason says so, and the exit code is 6; the next usual run asks it."""
     lines = completions(LONG, SHORT)

@@ -6,7 +6,6 @@ import pytest
 from genrm_process import make_rollouts
 from scored_components import score_with
 
-from genrm_cli.errors import UsageError
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.verdicts import Reason
@@ -140,12 +139,6 @@ def test_a_comparison_needs_its_quorum(
     metrics, _, _ = score(tmp_path, panel=panel, quorum=quorum)
     assert metrics["unscored_reasons"] == unscored
     assert [one["failures"] for one in metrics["panel"]["judges"]] == [0, 4]
-
-
-def test_a_panel_of_two_with_one_name_is_refused(tmp_path, judge_server):
-    """Their verdicts could not be told apart; the message says how to name them."""
-    with pytest.raises(UsageError, match="judge_id = 'strict'"):
-        score(tmp_path, panel=(judge(judge_server, "a"), judge(judge_server, "a")))
 
 
 def test_a_judge_of_single_responses_is_asked_once_about_each(tmp_path, judge_server):

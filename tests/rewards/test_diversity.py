@@ -3,9 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.rewards.compose import compose_total
 from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
-from genrm_cli.settings.components import TotalTable
 
 CLOSE = st.text(alphabet="abAé ", max_size=12)
 ANY = st.text(alphabet="aZ \n\t.9éßİ漢字ñ\u0301\u200b😀🏳️\U0010ffff", max_size=12)
@@ -113,23 +111,3 @@ def test_golden_similarities():
 def test_clusters_are_those_of_the_definition(texts, n, threshold):
     """Also where sizes rule pairs out, for any characters and any n."""
     assert ngram_clusters(texts, n, threshold) == plain_clusters(texts, n, threshold)
-
-
-def test_golden_division():
-    """The reference's example: two copies share what one of its own keeps whole."""
-    sizes = sizes_of(["same approach here", "same approach here", "totally different tactic"])
-    rows = [
-        {"a": 0.1, "b": 0.5},
-        {"a": 0.1, "b": 0.5},
-        {"a": 0.1, "b": 1.0},
-    ]
-    table = TotalTable((("a", 1.0), ("b", 1.0)))
-    divided = [
-        compose_total(row, table, {"a": size, "b": size}).terms
-        for row, size in zip(rows, sizes, strict=True)
-    ]
-    assert divided == [
-        {"a": 0.05, "b": 0.25},
-        {"a": 0.05, "b": 0.25},
-        {"a": 0.1, "b": 1.0},
-    ]

@@ -55,16 +55,6 @@ def test_golden_answer_length():
     assert added == pytest.approx([0.025, -0.025])
 
 
-def test_group_length_counts_characters_of_the_stripped_text():
-    """White space around a text has no length; an empty text has length 0 and counts as
-    shortest.
-    """
-    added = totals(
-        [3, 3, 3], ["", "", ""], ["  好\n", "", "abcd  "], group_answer_length_penalty_coeff=1
-    )
-    assert added == pytest.approx([0.75 - 1.75 / 3, 1 - 1.75 / 3, -1.75 / 3])
-
-
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=2, max_size=8), st.floats(0, 2), st.floats(0, 2))
 def test_group_length_is_the_formula(texts, reasoning_coeff, answer_coeff):
     """Both coefficients weigh centred lengths; the sum over the group is 0."""

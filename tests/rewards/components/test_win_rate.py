@@ -1,20 +1,11 @@
 """Verdicts to win rates."""
 
+from drawn_verdicts import LISTS, MAX_N
 from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.rewards.components import win_rate
-
-MAX_N = 5
-PAIRS = st.tuples(st.integers(0, MAX_N - 1), st.integers(0, MAX_N - 1)).filter(
-    lambda pair: pair[0] != pair[1]
-)
-SCORES = st.sampled_from([1.0, 1.5, 3.0, 5.0])
-RANKINGS = st.sampled_from([1.0, 3.0, 3.5, 4.0, 6.0])
-LISTS = st.lists(
-    st.builds(lambda pair, a, b, r: Row(*pair, a, b, r), PAIRS, SCORES, SCORES, RANKINGS)
-)
 
 
 def win_rates(n, rows):

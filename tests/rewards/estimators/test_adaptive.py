@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from bench.simulation.plan_metrics import correlations, indices_of, plan_within
 from bench.simulation.world import JudgeModel, draw_world, judge_pairs
+from drawn_verdicts import fit_of
 from label_judges import label_pairs
 from numpy.random import default_rng
 from verdict_rows import verdicts_of
 
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import SCORING, TYPICAL
 from genrm_cli.rewards.estimators.labels import FIVE_LABELS, LABELS, THREE_LABELS
@@ -51,13 +52,6 @@ def part_of(batch, groups):
         batch.valid,
     )
     return VerdictBatch(batch.n, *(column[groups] for column in columns))
-
-
-def fit_of(batch):
-    """Return the calibration from a batch."""
-    statistics = CalibrationStatistics()
-    statistics.add_batch(batch)
-    return statistics.fit()
 
 
 def correlation(name, batch, truth, at_once):

@@ -12,6 +12,7 @@ from drawn_verdicts import (
     NOISE,
     PROMPT_BIAS,
     SLOPES,
+    fit_of,
     linear_judge,
     pairs_of,
 )
@@ -28,14 +29,6 @@ from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate
 PLAN = [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(8)]
 # With repeats and reversed orders, so that some verdicts share both rollouts.
 TANGLED = [*PLAN, *PLAN[:5], *((j, i) for i, j in PLAN[3:9])]
-
-
-def fit_of(*batches):
-    """Return the fit of batches taken in together."""
-    statistics = CalibrationStatistics()
-    for batch in batches:
-        statistics.add_batch(batch)
-    return statistics.fit()
 
 
 def naive_moments(groups):

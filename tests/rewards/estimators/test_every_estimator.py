@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, linear_judge, pairs_of
+from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, fit_of, linear_judge, pairs_of
 from hypothesis import given
 from hypothesis import strategies as st
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.judging.profiles.answer import MEANINGS
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import JudgeNoise, LabelNoise, Weights, weights_of
 from genrm_cli.rewards.estimators.labels import THREE_LABELS
@@ -33,13 +33,6 @@ GOLDEN = [
         (3, 0, 2, 5, 6),
     ]
 ]
-
-
-def fit_of(batch):
-    """Return what the verdicts of a batch say of their judge."""
-    statistics = CalibrationStatistics()
-    statistics.add_batch(batch)
-    return statistics.fit()
 
 
 def squared_correlations(scores, quality):

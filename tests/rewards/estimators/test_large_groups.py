@@ -3,11 +3,10 @@
 import tracemalloc
 
 import pytest
-from drawn_verdicts import linear_judge, pairs_of
+from drawn_verdicts import fit_of, linear_judge, pairs_of
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import estimate
 
 
@@ -17,9 +16,7 @@ def calibration():
     batch, _ = linear_judge(
         150, 8, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2.0).iter_pairs(8)]
     )
-    statistics = CalibrationStatistics()
-    statistics.add_batch(batch)
-    return statistics.fit()
+    return fit_of(batch)
 
 
 def test_a_group_takes_memory_by_the_square_of_its_size(calibration):

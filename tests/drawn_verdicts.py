@@ -7,6 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from verdict_rows import Row
 
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.verdict_batch import VerdictBatch
 
 MAX_N = 6
@@ -30,6 +31,14 @@ BIAS = np.array([0.3, 0.2])
 def approx(numbers):
     """Compare up to rounding, None only with None."""
     return [number if number is None else pytest.approx(number, abs=2e-8) for number in numbers]
+
+
+def fit_of(*batches):
+    """Return the calibration from batches that are taken in together."""
+    statistics = CalibrationStatistics()
+    for batch in batches:
+        statistics.add_batch(batch)
+    return statistics.fit()
 
 
 def pairs_of(batch, group):
