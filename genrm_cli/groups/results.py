@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
-from genrm_cli.groups.failures.caused_failures import Causes
+from genrm_cli.groups.failures.failure_test import Causes
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.metrics.running_stats import sample_variance

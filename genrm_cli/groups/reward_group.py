@@ -82,7 +82,7 @@ def _reward(
     lost = {
         number: group.lost(plan)
         for number, group in enumerate(tested)
-        if group.causes and settings.on_caused_failures == "lose"
+        if (group.causes or group.suspects) and settings.on_caused_failures == "lose"
     }
     estimates = _estimate([*tested, *lost.values()], plan, calibration)
     losses = dict(zip(lost, zip(lost.values(), estimates[len(groups) :], strict=True), strict=True))
@@ -288,7 +288,8 @@ class _EstimatedGroup:
         """
         scores = [*self.estimate.base_scores]
         if self.loss is not None:
-            scores = scores_of_losers(scores, self.loss[1].base_scores, self.culprits)
+            lost = self.loss[1].base_scores
+            scores = scores_of_losers(scores, lost, self.culprits, self.group.suspects)
         if self.is_equal or self.has_default:
             single = self.plan.rewards.settings.default_score
             scores[self.judged.answered[0]] = _MIDDLE_SCORE if single is None else single

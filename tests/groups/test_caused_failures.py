@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 
 import pytest
 from scored_components import completions, score_with, settings_of
 
-from genrm_cli.groups.failures.caused_failures import known_causes, verdicts_of
+from genrm_cli.groups.failures.caused_failures import known_causes, scores_of_losers, verdicts_of
 from genrm_cli.groups.failures.failure_test import (
     Trial,
     _counts_of,
@@ -102,6 +102,27 @@ def test_a_failed_call_is_nobody_s_fault_while_the_server_is_down():
         assert bool([trial for trial in found if trial.counts.broken]) is (reply is BROKEN)
     results = [(each, BROKEN if sum(each.shown) > 1 else VERDICT) for each in planned(8, 1, "g")]
     assert not any(trial.counts.broken for trial in trials_of(judged(results, 8), plan))
+
+
+def test_a_text_that_breaks_most_requests_of_its_group_is_told_from_an_outage():
+    """By requests without it, of which as many must be answered."""
+    for answered, culprits in ((6, {0}), (5, set())):
+        others = [(i, j) for i, j in permutations(range(1, 4), 2)]
+        results = [
+            (RequestId(0, 0, pair), BROKEN)
+            for pair in permutations(range(4), 2)
+            if 0 in pair or pair in others[answered:]
+        ]
+        results += [(RequestId(0, 0, pair), VERDICT) for pair in others[:answered]]
+        found = trials_of(judged(results, 4), GroupPlan(judges=(JUDGE,)))
+        assert find_culprits(found, RATES) == culprits
+
+
+def test_a_suspect_loses_in_proportion_to_its_probability():
+    """One that is not convicted, but has some evidence, has a base score between both estimates."""
+    suspects = {0: 0.25}
+    assert scores_of_losers([3.0, 4.0, None], [1.0, 4.5, 2.0], {2}, suspects) == [2.375, 4.0, 1.5]
+    assert scores_of_losers([None], [1.0], set(), suspects) == [None]
 
 
 def test_a_failed_pair_is_asked_in_the_other_order_and_then_with_others():

@@ -16,7 +16,8 @@ def test_a_text_that_hides_its_losses_loses_by_it():
     world = World(groups=60)
     assert play(world, "loses").blamed > 0.5
     assert gain_of(world, "loses") < -0.2
-    assert gain_of(World(size=4, groups=120), "loses") < 0.2
+    for habit in ("loses", "HTTP 500"):
+        assert gain_of(World(size=4, groups=120), habit) < 0.1
 
 
 def test_failures_by_chance_blame_nobody():
@@ -29,10 +30,11 @@ def test_failures_by_chance_blame_nobody():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("habit", [name for name in HABITS if name != "none"])
-def test_no_habit_pays_a_bad_text_in_groups_of_eight(habit):
+def test_no_habit_pays_a_bad_text(habit, size):
     """Nor one that is silent in every group only in half of its losses."""
-    assert gain_of(World(), habit) < 0.2
+    assert gain_of(World(size=size), habit) < 0.15
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ this rollout, by hiding a loss, nor its opponents, by a win that the judge did n
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from genrm_cli.groups.comparisons import (
@@ -16,10 +16,18 @@ from genrm_cli.groups.comparisons import (
     used_verdicts,
     verdicts_by_judge,
 )
-from genrm_cli.groups.failures.failure_test import Trial, find_culprits, trials_of
+from genrm_cli.groups.failures.failure_test import (
+    Causes,
+    Trial,
+    failures_of,
+    find_culprits,
+    find_suspects,
+    trials_of,
+)
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.estimators.failure_rates import FailureRates
 from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
@@ -31,11 +39,6 @@ from genrm_cli.verdicts import (
     Verdict,
     preference,
 )
-
-Causes = Mapping[RequestId, tuple[int, ...]]
-"""The rollouts whose texts made a request fail, by request; requests that failed for other reasons
-are absent.
-"""
 
 _BETTER = Verdict(4.0, 2.0, 2.0)  # the margin where no verdict of the group prefers either response
 _AFTER_FAILURE = Failure(FailureKind.NO_VERDICT, "a verdict only after replies without one")
@@ -49,6 +52,7 @@ class JudgedVerdicts:
         causes: the rollouts that made requests fail, as far as that needs no test.
         trials: the requests that tell who causes failures; none if that is not tested.
         lists: the scores of listwise judges; empty if others judge, too.
+        suspects: the probability that other rollouts make requests fail, as far as it matters.
     """
 
     judged: JudgedGroup
@@ -57,21 +61,20 @@ class JudgedVerdicts:
     by_judge: JudgeVerdicts
     used: Verdicts
     lists: Sequence[ListScores] = ()
+    suspects: Mapping[int, float] = field(default_factory=dict)
 
     def tested(self, rates: FailureRates) -> "JudgedVerdicts":
-        """Return the group with the failed comparisons of rollouts that the test convicts."""
+        """Return the group with the rollouts that the test convicts or suspects."""
         culprits = find_culprits(self.trials, rates)
-        causes = dict(self.causes)
-        for trial in self.trials:
-            caused_by = tuple(index for index in trial.shown if index in culprits)
-            if trial.has_failed and caused_by:
-                causes.setdefault(trial.request, caused_by)
-        return replace(self, causes=causes)
+        causes = {**failures_of(self.trials, culprits), **self.causes}
+        suspects = find_suspects(self.trials, culprits, rates)
+        return replace(self, causes=causes, suspects=suspects)
 
     def lost(self, plan: GroupPlan) -> "JudgedVerdicts":
         """Return the group as it is if rollouts lose the comparisons that they made fail."""
-        by_judge = with_losses(self.by_judge, self.used.values(), self.causes)
-        lists = with_lost_lists(self.lists, self.causes) if plan.is_listwise else ()
+        causes = {**failures_of(self.trials, self.suspects), **self.causes}
+        by_judge = with_losses(self.by_judge, self.used.values(), causes)
+        lists = with_lost_lists(self.lists, causes) if plan.is_listwise else ()
         used = used_verdicts(by_judge, plan)
         return replace(self, by_judge=by_judge, used=used, lists=lists)
 
@@ -187,20 +190,26 @@ def with_lost_lists(lists: Sequence[ListScores], causes: Causes) -> list[ListSco
 
 
 def scores_of_losers(
-    scores: Sequence[float | None], if_lost: Sequence[float | None], losers: Collection[int]
+    scores: Sequence[float | None],
+    if_lost: Sequence[float | None],
+    losers: Collection[int],
+    suspects: Mapping[int, float],
 ) -> list[float | None]:
     """Return the base scores of a group, with those of the losers from the estimate in which they
-    lose.
+    lose, and those of suspects in between.
 
     The wins of the others in that estimate, which the judge did not declare, count for none of
     them, but keep the losers' distance to their mean."""
     gaps = [
         own - other
         for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))
-        if index not in losers and own is not None and other is not None
+        if not (index in losers or index in suspects) and own is not None and other is not None
     ]
     shift = math.fsum(gaps) / len(gaps) if gaps else 0.0
-    return [
-        other + shift if index in losers and other is not None else own
-        for index, (own, other) in enumerate(zip(scores, if_lost, strict=True))
-    ]
+    blended = list(scores)
+    for index, (own, other) in enumerate(zip(scores, if_lost, strict=True)):
+        if other is not None and index in losers:
+            blended[index] = other + shift
+        elif other is not None and own is not None and index in suspects:
+            blended[index] = rounded(own + suspects[index] * (other + shift - own))
+    return blended

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import RequestId
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.estimators.failure_rates import (
     NO_FAILURES,
     FailingGroup,
@@ -36,6 +37,11 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 # Convict above this evidence: one innocent text of 10,000 reaches it by chance.
 CONVICTING = math.log(1e4)
 _WITHOUT_ANY = math.log(30)
+# A text that is not convicted, but has this evidence, loses in proportion to the probability that
+# it causes failures, if one text of fifty does. Below it, most suspects are opponents of one that
+# does, or innocent.
+_SUSPICIOUS = math.log(30)
+_PRIOR = 0.02
 # Requests of groups with failures that are remembered, the latest ones: 5 MB. Their rates are known
 # to 15 % if one in a hundred fails.
 _REMEMBERED = 20_000
@@ -52,6 +58,12 @@ _SERVER_FAILURES = frozenset(
 )
 
 
+Causes = Mapping[RequestId, tuple[int, ...]]
+"""The rollouts whose texts made a request fail, by request; requests that failed for other reasons
+are absent.
+"""
+
+
 class Trial(NamedTuple):
     """One request about a pair or a list to one judge, with its replies."""
 
@@ -62,6 +74,10 @@ class Trial(NamedTuple):
     def shown(self) -> tuple[int, ...]:
         """The rollout shown first, and the others."""
         return self.request.shown
+
+    def of_outage(self) -> "Trial":
+        """Return the request as one that shows nobody, so that it counts for the rates alone."""
+        return self._replace(request=self.request._replace(shown=()))
 
     @property
     def has_failed(self) -> bool:
@@ -86,14 +102,27 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
                 by_judge[request.judge].append(Trial(request, counts))
     trials = []
     for asked in by_judge.values():
-        answered = sum(not trial.has_failed for trial in asked)
-        is_up = 2 * sum(trial.counts.broken for trial in asked) <= len(asked)
         # A group has few lists, so that one text may silence all of them.
-        is_known = bool(answered) or plan.is_listwise
-        trials += [trial for trial in asked if is_known and (is_up or not trial.counts.broken)]
+        if plan.is_listwise or not all(trial.has_failed for trial in asked):
+            is_up = _is_up(asked)
+            trials += [
+                trial if is_up or not trial.counts.broken else trial.of_outage() for trial in asked
+            ]
     # Results come in the order of the answers, which must not decide what is asked next.
     trials.sort(key=attrgetter("request"))
     return trials
+
+
+def _is_up(asked: Sequence[Trial]) -> bool:
+    """Whether the server answers most requests, or as many without one text as fail with it."""
+    broken = [trial for trial in asked if trial.counts.broken]
+    if 2 * len(broken) <= len(asked):
+        return True
+    shown = set(broken[0].shown).intersection(*(trial.shown for trial in broken))
+    return any(
+        len(broken) <= sum(index not in trial.shown and not trial.has_failed for trial in asked)
+        for index in shown
+    )
 
 
 def _counts_of(outcome: Outcome, *, is_repeat: bool) -> FailureCounts | None:
@@ -171,6 +200,29 @@ def find_culprits(trials: Sequence[Trial], rates: FailureRates) -> set[int]:
         if found is None:
             return culprits
         culprits.add(found)
+
+
+def find_suspects(
+    trials: Sequence[Trial], culprits: Collection[int], rates: FailureRates
+) -> dict[int, float]:
+    """Return the probability that a text causes failures, of those that are not convicted."""
+    suspects = {}
+    for index, own in by_rollout(trials, culprits).items():
+        evidence = evidence_of(index, own, rates)
+        if evidence >= _SUSPICIOUS:
+            odds = math.exp(evidence) * _PRIOR / (1 - _PRIOR)
+            suspects[index] = rounded(odds / (1 + odds))
+    return suspects
+
+
+def failures_of(trials: Iterable[Trial], rollouts: Collection[int]) -> Causes:
+    """Return the failed requests that show some rollouts, each with those that it shows."""
+    causes = {}
+    for trial in trials:
+        caused_by = tuple(index for index in trial.shown if index in rollouts)
+        if trial.has_failed and caused_by:
+            causes[trial.request] = caused_by
+    return causes
 
 
 def _is_sole_cause(
