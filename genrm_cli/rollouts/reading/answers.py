@@ -47,8 +47,9 @@ _HOLDERS = ("message", "content", "output")  # where a reply has the message as 
 
 def is_request(value: object) -> bool:
     """Whether a value is what was sent to an API."""
-    request = object_or_empty(value)
-    body = object_or_empty(request.get("body", request))
+    if not isinstance(value, dict):
+        return False  # most values that are asked about
+    body = object_or_empty(value.get("body", value))
     asked = (body.get(names[0]) for names in _ASKED)
     return any(isinstance(each, str | list | dict) and each for each in asked)
 

@@ -42,6 +42,10 @@ from genrm_cli.rollouts.rollout import Rollout, Turn, Turns, UnreadableRecordErr
 CONVERSATIONS = ("messages", "conversation", "conversations", "turns")
 # How a judge is told which part of the text follows the gap that the policy fills.
 _SUFFIX = "The text that follows the response:"
+# No number is a response. A `message` of a log is a text, and `text` of the Responses API is an
+# object of settings.
+_ANSWERS = (str, list, dict, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {"message": (dict,), "text": (str, list, type(None))}
 # The fields that a line with a prompt and a response may have, by role.
 LINE_FIELDS = Fields(
     prompt=(*PROMPTS, *REQUESTS),
@@ -123,13 +127,10 @@ def _choices_of(prompts: Sequence[str], responses: Sequence[str]) -> Message:
 
 def _responses_in(record: JsonObject) -> list[str]:
     """Return the fields that could be the response; a field that repeats another counts once."""
-    # No number is a response. A `message` of a log is a text, and `text` of the Responses API is an
-    # object of settings.
-    kinds = {"message": dict, "text": str | list | None}
     present = [
         name
         for name in RESPONSE_NAMES
-        if name in record and isinstance(record[name], kinds.get(name, str | list | dict | None))
+        if name in record and isinstance(record[name], _KINDS.get(name, _ANSWERS))
     ]
     present += _replies_in(record)
     texts = {name: set(iter_texts(record[name])) for name in present}
@@ -202,6 +203,8 @@ def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) ->
     """Return rollouts whose prompts have the system prompt, history and context beside them, each
     once.
     """
+    if not read.context:
+        return list(rollouts)
     return [
         replace(rollout, prompt=_with_parts(record, read, rollout.prompt)) for rollout in rollouts
     ]

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from genrm_cli.rollouts.reading.values import words
@@ -15,7 +16,6 @@ _TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
 _SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
 _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
-_LINE = re.compile(".+")
 _TAG_OR_QUOTE = re.compile(rf"{_TAG.pattern}|(?P<quote>{_QUOTE.pattern})", re.IGNORECASE)
 # Indented by four spaces, it is code itself.
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
@@ -113,11 +113,12 @@ def split_reasoning(text: str) -> Split:
 def _used_tags(text: str) -> list[re.Match[str]]:
     """Return the tags that are used, not those mentioned in quotes or code."""
     used: list[re.Match[str]] = []
-    quoted = _quoted_tags(text)
+    tags = list(_TAG.finditer(text))
+    quoted = _quoted_tags(text, tags)
     last_fence = max(text.rfind("```"), text.rfind("~~~"))
     is_open = in_fence = is_example = False  # an example opens and closes within one fence
     at = 0
-    for tag in _TAG.finditer(text):
+    for tag in tags:
         in_fence ^= len(_FENCE.findall(text, at, tag.start())) % 2 == 1
         is_example &= in_fence
         at = tag.end()
@@ -132,13 +133,18 @@ def _used_tags(text: str) -> list[re.Match[str]]:
     return used
 
 
-def _quoted_tags(text: str) -> set[int]:
+def _quoted_tags(text: str, tags: Iterable[re.Match[str]]) -> set[int]:
     """Return where the tags between quotes begin: those with an odd number of one kind of quote
     before them on their line, and after them.
     """
     quoted = set()
-    for line in _LINE.finditer(text):
-        start, end = line.span()
+    end = -1
+    for tag in tags:
+        if tag.start() < end:
+            continue  # on a line that is read
+        start = text.rfind("\n", 0, tag.start()) + 1
+        end = text.find("\n", tag.end())
+        end = len(text) if end < 0 else end
         totals = Counter(_QUOTE.findall(text, start, end))
         before = Counter[str]()
         for found in _TAG_OR_QUOTE.finditer(text, start, end):

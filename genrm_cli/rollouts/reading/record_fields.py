@@ -7,7 +7,7 @@ from typing import Any
 
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.reading.messages import REASONING
-from genrm_cli.rollouts.reading.values import is_objects, json_in, words
+from genrm_cli.rollouts.reading.values import is_objects, json_in, object_or_empty, words
 from genrm_cli.rollouts.rollout import Items, Media, Rollout, Turns, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -22,16 +22,14 @@ _TASK_FIELDS = (
 )
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 # Where NeMo Gym and logs of calls keep the tools.
-_TOOLS = words("tools responses_create_params.tools request.tools response.tools")
+_WITH_TOOLS = ("responses_create_params", "request", "response")
 # NeMo Gym's environments have the mask in the line or in the configuration of its instance.
 _MASKS = ("mask_sample", "instance_config.mask_sample")
 # Columns of the prompt, beside its text.
 _MEDIA_FIELDS = words("image images video videos audio audios")
 # OpenAI, Anthropic, Gemini, Bedrock.
-_STOP_FIELDS = words(
-    "finish_reason stop_reason finishReason stopReason incomplete_details.reason "
-    "message.stop_reason"
-)
+_STOP_FIELDS = words("finish_reason stop_reason finishReason stopReason")
+_NESTED_STOPS = words("incomplete_details.reason message.stop_reason")
 _CUT_OFF = frozenset(
     words("length max_tokens max_output_tokens max_length model_length token_limit max_seq_len")
 )
@@ -90,8 +88,8 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
     """Return the tools of a line, a list or its JSON text; definitions of the Responses API are
     nested.
     """
-    for path in _TOOLS:
-        value = field_at(record, path)
+    for holder in (record, *map(record.get, _WITH_TOOLS)):
+        value = object_or_empty(holder).get("tools")
         tools = json_in(value) if isinstance(value, str) else value
         if tools and is_objects(tools):
             return tuple(map(_text_of_tool, tools))
@@ -139,7 +137,8 @@ def failure_of(error: object) -> str | None:
 
 def is_truncated(record: JsonObject) -> bool:
     """Whether a record, a reply or its choice says that a limit cut the response off."""
-    reasons = (field_at(record, path) for path in _STOP_FIELDS)
+    reasons = list(map(record.get, _STOP_FIELDS))
+    reasons += [field_at(record, path) for path in _NESTED_STOPS]
     if any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons):
         return True
     is_slime = "remove_sample" in record and record.get("status") == "truncated"

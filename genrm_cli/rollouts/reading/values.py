@@ -118,9 +118,9 @@ def json_in(text: str) -> object:
 def is_messages(value: object) -> TypeGuard[list[Record]]:
     """Whether a value is a list of messages."""
     return (
-        is_objects(value)
+        isinstance(value, list)
         and bool(value)
-        and all("role" in each or "from" in each for each in value)
+        and all(isinstance(each, dict) and ("role" in each or "from" in each) for each in value)
     )
 
 
