@@ -166,6 +166,22 @@ def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, call, judge
     assert advice["reliability"].startswith("unknown: groups of fewer than 4 rollouts")
 
 
+def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
+    """Of a file of few groups it recommends no fewer rings than it asked: the whole run makes no
+    call, and knows the same of the judge.
+    """
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=8))
+    judge = (*judge_server.flags, "--profile", "nemotron")
+    finished = call("score", "in.jsonl", *judge, *QUICK).ended(0)
+    tried = genrm.metrics()["reliability"]["mean"]
+    recommended = json.loads(finished.out)["recommendation"]["rings"]
+    assert recommended == "--ring-k 2"
+    asked = judge_server.stats()["requests"]
+    call("score", "in.jsonl", *judge, *recommended.split()).ended(0)
+    assert judge_server.stats()["requests"] == asked
+    assert genrm.metrics()["reliability"]["mean"] == tried
+
+
 def test_a_quick_trial_is_of_one_file(genrm, call):
     """Several files, and a dry run, are refused before any call."""
     for name in ("a.jsonl", "b.jsonl"):

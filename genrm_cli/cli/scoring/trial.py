@@ -94,13 +94,21 @@ def recommend(
     if other_mode is not None:
         trial, advice["mode"] = _choose_mode(trial, other_mode[0], uri, keys)
     needed = trial.record.rings_needed
-    if trial.counts is not None and needed is not None:
-        _, expected, most = trial.counts
+    whole = trial.whole()
+    if needed is not None:
+        expected = getattr(whole.pairing, needed.setting)
+        most = expected if trial.counts is None else trial.counts[2]
+        tried = getattr(trial.record, needed.setting) or 0
+        if not trial.record.groups_left_out and tried > expected:
+            # Verdicts on all groups are paid, and fewer may not show the judge's noise again.
+            whole = changed(whole, **{needed.setting: tried})
+            expected = tried
         worst = "more than the most" if most == float("inf") else f"{most:g}"
-        sure = "" if most == expected else f" as expected, {worst} to be sure"
-        advice[_COUNTED[needed.setting]] = f"{flag_of(needed.setting)} {expected:g}{sure}"
+        sure = "" if most <= expected else f" as expected, {worst} to be sure"
+        if trial.counts is not None or expected == tried:
+            advice[_COUNTED[needed.setting]] = f"{flag_of(needed.setting)} {expected:g}{sure}"
     advice["reliability"] = _reliability_text(trial)
-    advice["cost"] = _preview(uri, trial.whole(), keys).plan.text()
+    advice["cost"] = _preview(uri, whole, keys).plan.text()
     return advice
 
 
