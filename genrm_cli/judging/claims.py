@@ -26,7 +26,8 @@ POLL_S = 0.2  # short against a judge's call, and five reads a second at most
 # times as many pages.
 _PART = 8
 
-# Claims that expire too late were written before the clock was set back.
+# Claims expire by the monotonic clock, which all processes of a machine share and nobody sets.
+# Those that expire too late were written before it was restarted.
 _IS_LIVE = "expires_at > :now AND expires_at <= :now + 2 * :expiry"
 _WRITE = "INSERT OR REPLACE INTO claims VALUES (:run, :now + :expiry, :keys)"
 _OTHERS = f"SELECT keys FROM claims WHERE run <> :run AND {_IS_LIVE}"  # noqa: S608  (our own names)
@@ -126,7 +127,7 @@ class Claims:
         }
 
     def _names(self) -> dict[str, float | bytes]:
-        return {"now": time.time(), "expiry": EXPIRY_S, "run": self._run}
+        return {"now": time.monotonic(), "expiry": EXPIRY_S, "run": self._run}
 
     def _keep_renewing(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None or self._loop is not loop:

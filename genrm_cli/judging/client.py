@@ -215,7 +215,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         if 300 <= reply.status < 400:
             said = f"redirect to {reply.headers.get('location', 'nowhere')}, not followed"
         error = _error_of(reply.status, reply.body, self._key, said)
-        error.retry_after_s = _retry_after_s(reply.headers.get("retry-after", ""))
+        error.retry_after_s = _retry_after_s(
+            reply.headers.get("retry-after", ""), reply.headers.get("date", "")
+        )
         return error
 
     def _body_error(self, found: str, content: bytes) -> CallError:
@@ -336,10 +338,14 @@ def _refused_field(content: bytes) -> RefusedField | None:
     )
 
 
-def _retry_after_s(value: str) -> float | None:
+def _retry_after_s(value: str, sent_at: str) -> float | None:
     """Read Retry-After, as seconds or as a date; None if it is missing or unreadable."""
     with contextlib.suppress(ValueError):
         return max(0.0, float(value))
     with contextlib.suppress(ValueError, TypeError, OverflowError):
-        return max(0.0, (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
+        # By the server's own clock, if it tells: this machine's may be wrong.
+        now = datetime.now(UTC)
+        with contextlib.suppress(ValueError):
+            now = parsedate_to_datetime(sent_at)
+        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
     return None

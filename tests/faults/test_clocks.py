@@ -14,13 +14,10 @@ WALL_CLOCKS = {
     "gmtime",
     "ctime",
 }
-# When a verdict was given is a date, and so may Retry-After be. Processes share no other clock than
-# the wall's, so claims expire by it; a claim that it misjudges is asked twice or waited for a few
-# seconds.
+# When a verdict was given is a date, and so may Retry-After be.
 MAY_TELL_THE_DATE = {
     ("journal.py", "_write"),
     ("client.py", "_retry_after_s"),
-    ("claims.py", "_names"),
     *(("journal_file.py", name) for name in ("read", "write")),  # records are kept until a date
     ("endpoint.py", "loop_time_s"),  # the clock of the event loop, which is monotonic
 }

@@ -57,10 +57,10 @@ async def test_a_claim_ends_with_a_verdict_or_with_its_run(
 
 
 @pytest.mark.parametrize(
-    "by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from a clock that was ahead"]
+    "by_s", [claims.EXPIRY_S + 1, -86_400.0], ids=["expired", "from before a restart"]
 )
 async def test_a_claim_that_is_not_renewed_is_free(journals, by_s):
-    """A killed run, or a clock that was set back, keeps nothing from the others."""
+    """A killed run, or one before the machine was restarted, keeps nothing from the others."""
     one, two = journals
     assert await one.claims.take(KEY)
     age_claims(one, by_s)

@@ -231,16 +231,16 @@ def test_odd_counts_and_words_of_a_server_do_no_harm():
             ) == Reply("ok")
 
 
-def test_retry_after_as_a_date(judge_server):
-    """Retry-After as a date is the seconds until then, 0 for one that has passed."""
+@pytest.mark.parametrize("clock_h", [None, -10, 10])
+def test_retry_after_as_a_date(judge_server, clock_h):
+    """Retry-After as a date is the seconds until then by the server's clock, if it tells the time,
+    and 0 for one that has passed.
+    """
+    now = datetime.now(UTC) + timedelta(hours=clock_h or 0)
+    told = {} if clock_h is None else {"Date": format_datetime(now, usegmt=True)}
     for hours, low_s, high_s in [(1, 3_000, 3_600), (-1, 0, 0)]:
-        date = format_datetime(datetime.now(UTC) + timedelta(hours=hours), usegmt=True)
-        judge_server.behave(
-            fault={
-                "status": 429,
-                "headers": {"Retry-After": date},
-            }
-        )
+        date = format_datetime(now + timedelta(hours=hours), usegmt=True)
+        judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date, **told}})
         wait_s = failed_call(client_of(judge_server)).retry_after_s
         assert wait_s is not None
         assert low_s <= wait_s <= high_s

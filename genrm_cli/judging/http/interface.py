@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 # Far above any reply with log probabilities, and small enough for one in each of many calls.
 MAX_REPLY_BYTES = 32_000_000
 PIECE_BYTES = 1_000_000  # of a batch's file: few steps, little memory
-READ_HEADERS = ("content-encoding", "location", "retry-after")
+READ_HEADERS = ("content-encoding", "date", "location", "retry-after")
 NOT_ASCII = "(not ASCII)"
 _PACKINGS = ("gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib then recognises the header
