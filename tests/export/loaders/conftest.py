@@ -42,3 +42,15 @@ def render(tokenizer):
         return text
 
     return run
+
+
+@pytest.fixture
+def load():
+    """Load a file as the command says."""
+    from datasets import load_dataset
+
+    def load_file(path, split="train"):
+        kind = "parquet" if path.suffix == ".parquet" else "json"
+        return load_dataset(kind, data_files=str(path), split=split)
+
+    return load_file

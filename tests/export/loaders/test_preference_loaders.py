@@ -45,17 +45,13 @@ def test_openrlhf(export, tokenizer, render, suffix, is_dpo):
 
 @pytest.mark.loader("axolotl", "datasets")
 @BY_SUFFIX
-def test_axolotl(export, tokenizer, render, suffix):
+def test_axolotl(export, load, tokenizer, render, suffix):
     """The strategy `chat_template` (axolotl 0.19.0), set up as the command says, sees prompt and
     both answers.
     """
     from axolotl.prompt_strategies.dpo.chat_template import default
-    from datasets import load_dataset
 
-    path = export("axolotl", suffix=suffix)
-    dataset = load_dataset(
-        "parquet" if suffix == ".parquet" else "json", data_files=str(path), split="train"
-    )
+    dataset = load(export("axolotl", suffix=suffix))
     settings = {
         "field_messages": "prompt",
         "field_chosen": "chosen",
@@ -130,11 +126,10 @@ def llamafactory_data():
 
 @pytest.mark.loader("llamafactory", "datasets")
 @BY_SUFFIX
-def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
+def test_llamafactory(export, load, llamafactory_data, suffix):
     """`get_dataset_list` and `align_dataset` (llamafactory 0.9.5) read our entry and our rows, and
     skip none.
     """
-    from datasets import load_dataset
     from llamafactory.data.converter import align_dataset
     from llamafactory.data.parser import get_dataset_list
 
@@ -148,9 +143,7 @@ def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
     assert entry.load_from == "file"
     assert path.with_name(entry.dataset_name) == path
     assert entry.ranking is True
-    loaded = load_dataset(
-        "parquet" if suffix == ".parquet" else "json", data_files=str(path), split=entry.split
-    )
+    loaded = load(path, entry.split)
     options = SimpleNamespace(
         streaming=False, preprocessing_num_workers=None, overwrite_cache=True, media_dir=""
     )
@@ -162,17 +155,10 @@ def test_llamafactory(export, llamafactory_data, tmp_path, suffix):
     for row, task in zip(rows[:-1], PLAIN, strict=True):
         assert row["_prompt"] == [message for message in task.prompt if message["role"] != "system"]
         assert row["_tools"] == ""
-    assert [turn["role"] for turn in rows[-1]["_prompt"]] == [
-        "user",
-        "function",
-        "observation",
-        "assistant",
-        "user",
-    ]
-    assert json.loads(rows[-1]["_prompt"][1]["content"]) == {
-        "name": "weather",
-        "arguments": {"city": "Oslo"},
-    }
+    roles = [turn["role"] for turn in rows[-1]["_prompt"]]
+    assert roles == ["user", "function", "observation", "assistant", "user"]
+    called = {"name": "weather", "arguments": {"city": "Oslo"}}
+    assert json.loads(rows[-1]["_prompt"][1]["content"]) == called
     assert json.loads(rows[-1]["_tools"]) == WITH_TOOLS.tools
 
 

@@ -25,28 +25,24 @@ GENERATION = "<|assistant|>"
 
 
 @pytest.fixture
-def load():
-    """Load a file as the command says."""
-    from datasets import load_dataset
+def make(tmp_path, tokenizer, model_folder):
+    """Make a trainer of the tiny model from its class and that of its settings."""
 
-    return lambda path: load_dataset(
-        "parquet" if path.suffix == ".parquet" else "json", data_files=str(path), split="train"
-    )
+    def make_trainer(trainer, config, dataset, more=None, model=str(model_folder), **settings):
+        usual = {
+            "output_dir": str(tmp_path / "trained"),
+            "max_steps": 1,
+            "per_device_train_batch_size": 4,
+            "report_to": "none",
+            "use_cpu": True,
+            "bf16": False,
+            "save_strategy": "no",
+            "disable_tqdm": True,
+        }
+        given = {"train_dataset": dataset, "processing_class": tokenizer, **(more or {})}
+        return trainer(model, args=config(**usual | settings), **given)
 
-
-@pytest.fixture
-def arguments(tmp_path):
-    """Arguments that every trainer takes."""
-    return {
-        "output_dir": str(tmp_path / "trained"),
-        "max_steps": 1,
-        "per_device_train_batch_size": 4,
-        "report_to": "none",
-        "use_cpu": True,
-        "bf16": False,
-        "save_strategy": "no",
-        "disable_tqdm": True,
-    }
+    return make_trainer
 
 
 @pytest.fixture
@@ -69,53 +65,36 @@ def triples(render, tasks):
     ]
 
 
-@BY_SUFFIX
-def test_dpo(export, load, arguments, decoded, tokenizer, model_folder, render, suffix):
+@pytest.mark.parametrize(
+    ("to", "suffix", "tasks"),
+    [
+        ("trl-dpo", ".jsonl", TASKS),
+        ("trl-dpo", ".parquet", TASKS),
+        ("torchtune", ".jsonl", PLAIN),
+    ],
+)
+def test_dpo(export, load, make, decoded, render, to, suffix, tasks):
     """`DPOTrainer` (trl 1.16.0) sees each prompt with its tools and earlier calls, both answers,
-    and drops no row.
+    and drops no row; it finds the prompt in the whole conversations of `torchtune`.
     """
     from trl import DPOConfig, DPOTrainer
 
-    dataset = load(export("trl-dpo", TASKS, suffix=suffix))
-    args = DPOConfig(**arguments, max_length=4096)
-    trainer = DPOTrainer(
-        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
-    )
-    assert decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids") == triples(
-        render, TASKS
-    )
+    dataset = load(export(to, tasks, suffix=suffix))
+    trainer = make(DPOTrainer, DPOConfig, dataset, max_length=4096)
+    seen = decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids")
+    assert seen == triples(render, tasks)
     trainer.train()
 
 
-def test_dpo_with_an_implicit_prompt(
-    export, load, arguments, decoded, tokenizer, model_folder, render
-):
-    """`DPOTrainer` (trl 1.16.0) finds the prompt in the whole conversations of `torchtune`."""
-    from trl import DPOConfig, DPOTrainer
-
-    args = DPOConfig(**arguments, max_length=4096)
-    dataset = load(export("torchtune"))
-    trainer = DPOTrainer(
-        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
-    )
-    assert decoded(trainer.train_dataset, "prompt_ids", "chosen_ids", "rejected_ids") == triples(
-        render, PLAIN
-    )
-
-
 @BY_SUFFIX
-def test_reward(export, load, arguments, decoded, tokenizer, model_folder, render, suffix):
+def test_reward(export, load, make, decoded, model_folder, render, suffix):
     """`RewardTrainer` (trl 1.16.0) sees both conversations and the margin of every row."""
     from transformers import AutoModelForSequenceClassification
     from trl import RewardConfig, RewardTrainer
 
     dataset = load(export("trl-reward", TASKS, suffix=suffix))
-    trainer = RewardTrainer(
-        AutoModelForSequenceClassification.from_pretrained(model_folder, num_labels=1),
-        args=RewardConfig(**arguments, max_length=4096),
-        train_dataset=dataset,
-        processing_class=tokenizer,
-    )
+    model = AutoModelForSequenceClassification.from_pretrained(model_folder, num_labels=1)
+    trainer = make(RewardTrainer, RewardConfig, dataset, model=model, max_length=4096)
     assert decoded(trainer.train_dataset, "chosen_ids", "rejected_ids") == [
         tuple(render(task.prompt + answer, task.tools) for answer in (task.chosen, task.rejected))
         for task in TASKS
@@ -125,17 +104,15 @@ def test_reward(export, load, arguments, decoded, tokenizer, model_folder, rende
 
 
 @BY_SUFFIX
-def test_kto(export, load, arguments, decoded, tokenizer, model_folder, render, suffix):
+def test_kto(export, load, make, decoded, render, suffix):
     """`KTOTrainer` (trl 1.16.0) sees every labelled response with its prompt; neighbours have
     different prompts.
     """
     from trl import KTOConfig, KTOTrainer
 
     dataset = load(export("trl-kto", TASKS, suffix=suffix))
-    args = KTOConfig(**arguments, max_length=4096, train_sampling_strategy="sequential")
-    trainer = KTOTrainer(
-        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
-    )
+    order = {"train_sampling_strategy": "sequential"}
+    trainer = make(KTOTrainer, KTOConfig, dataset, max_length=4096, **order)
     seen = decoded(trainer.train_dataset, "prompt_ids", "completion_ids")
     wanted = triples(render, TASKS)
     assert sorted(zip(seen, trainer.train_dataset["label"], strict=True)) == sorted(
@@ -148,17 +125,14 @@ def test_kto(export, load, arguments, decoded, tokenizer, model_folder, render, 
 
 
 @BY_SUFFIX
-def test_sft(export, load, arguments, tokenizer, model_folder, render, suffix):
+def test_sft(export, load, make, tokenizer, render, suffix):
     """`SFTTrainer` (trl 1.16.0) learns the best response of each prompt, and nothing of the
     prompt.
     """
     from trl import SFTConfig, SFTTrainer
 
     dataset = load(export("trl-sft", TASKS, suffix=suffix))
-    args = SFTConfig(**arguments, max_length=4096)
-    trainer = SFTTrainer(
-        str(model_folder), args=args, train_dataset=dataset, processing_class=tokenizer
-    )
+    trainer = make(SFTTrainer, SFTConfig, dataset, max_length=4096)
     rows = list(trainer.train_dataset)
     assert [tokenizer.decode(row["input_ids"]) for row in rows] == [
         render(task.prompt + task.chosen, task.tools) for task in TASKS
@@ -171,7 +145,7 @@ def test_sft(export, load, arguments, tokenizer, model_folder, render, suffix):
 
 
 @BY_SUFFIX
-def test_grpo(export, load, arguments, tokenizer, model_folder, render, suffix):
+def test_grpo(export, load, make, render, suffix):
     """`GRPOTrainer` (trl 1.16.0) asks for completions of our prompts; its reward function gets
     their ids.
     """
@@ -187,26 +161,13 @@ def test_grpo(export, load, arguments, tokenizer, model_folder, render, suffix):
 
     dataset = load(export("trl-grpo", PLAIN, suffix=suffix))
     assert len(dataset) == len(PLAIN)
-    sizes = {
-        "per_device_train_batch_size": 6,
-        "num_generations": 2,
-        "max_completion_length": 4,
-    }
-    trainer = GRPOTrainer(
-        str(model_folder),
-        reward_funcs=reward,
-        args=GRPOConfig(**arguments | sizes),
-        train_dataset=dataset,
-        processing_class=tokenizer,
-    )
-    trainer.train()
+    sizes = {"num_generations": 2, "max_completion_length": 4, "per_device_train_batch_size": 6}
+    make(GRPOTrainer, GRPOConfig, dataset, {"reward_funcs": reward}, **sizes).train()
     assert sorted(seen.values()) == sorted(render(task.prompt) for task in PLAIN)
     assert sorted(seen) == sorted(dataset["prompt_id"])
 
 
-def test_groups_with_the_rollout_function_of_the_guide(
-    export, arguments, tokenizer, model_folder, render
-):
+def test_groups_with_the_rollout_function_of_the_guide(export, make, tokenizer, render):
     """The function on the page feeds stored completions and their rewards to `GRPOTrainer` (trl
     1.16.0).
     """
@@ -228,20 +189,10 @@ def test_groups_with_the_rollout_function_of_the_guide(
             seen.add((render(prompt), text, value))
         return rewards
 
-    sizes = {
-        "per_device_train_batch_size": 9,
-        "num_generations": 3,
-        "max_completion_length": 64,
-    }
-    trainer = GRPOTrainer(
-        str(model_folder),
-        reward_funcs=reward,
-        args=GRPOConfig(**arguments | sizes),
-        train_dataset=Dataset.from_list([{"prompt": task.prompt} for task in PLAIN]),
-        processing_class=tokenizer,
-        rollout_func=stored,
-    )
-    trainer.train()
+    sizes = {"num_generations": 3, "max_completion_length": 64, "per_device_train_batch_size": 9}
+    prompts = Dataset.from_list([{"prompt": task.prompt} for task in PLAIN])
+    functions = {"reward_funcs": reward, "rollout_func": stored}
+    make(GRPOTrainer, GRPOConfig, prompts, functions, **sizes).train()
     assert seen == {
         (render(task.prompt), answer[0]["content"], reward)
         for task in PLAIN
