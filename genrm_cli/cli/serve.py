@@ -58,6 +58,8 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
             say(f"genrm: listening on {url}")
 
         if hosted.environment is not None:
+            if settings.panel.route is not None:
+                raise UsageError(naming("[route] chooses judges of groups; omit $environment."))
             host(settings, hosted, client, token, events, say_ready)
             return
         given = (client.client_base_url, client.client_model, hosted.max_turns)

@@ -158,11 +158,13 @@ def test_routes_that_make_no_sense_are_refused(table, message, genrm, call):
     assert message in done.err
 
 
-def test_files_are_not_routed(genrm, call):
-    """`genrm score` would ask one judge about all: it refuses the table."""
+def test_files_and_sessions_are_not_routed(genrm, call):
+    """One judge would answer about all: `genrm score` and `--environment` refuse the table."""
     (genrm.folder / "genrm.toml").write_text(
         "[route]\nfield = 'task'\n[route.code]\nmodel = 'm'\n", encoding="utf-8"
     )
     genrm.write("in.jsonl", [{"prompt": "Why?", "completion": "So."}])
     done = call("score", "in.jsonl", "--offline", "--config", "genrm.toml").ended(2)
     assert "[route] of the settings file is for genrm serve" in done.err
+    flags = ("--environment", "therapeutic_session", "--config", "genrm.toml", "--offline")
+    assert "[route] chooses judges of groups" in call("serve", *flags).ended(2).err
