@@ -3,23 +3,79 @@ comparable over the steps of a training.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.failures.caused_failures import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
+from genrm_cli.metrics.running_stats import (
+    Mergeable,
+    RunningStats,
+    clustered_interval,
+    wilson_interval,
+)
 from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.win_counts import WinCounts
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Outcome, preferred
+
+
+@dataclass(frozen=True, slots=True)
+class WinRate:
+    """How often responses beat fixed answers to their prompts.
+
+    Attributes:
+        win_percent: mean over groups of the share of comparisons won, ties half, 0 to 100; its 95 %
+            interval is from `low_percent` to `high_percent`.
+        comparisons: number of comparisons with a verdict.
+        failed: number of comparisons without one, which count neither as won nor as lost.
+    """
+
+    win_percent: float
+    low_percent: float
+    high_percent: float
+    comparisons: int
+    failed: int
+
+
+@dataclass(slots=True)
+class WinCounts(Mergeable):
+    """The share of comparisons won in each group, and what `WinRate` counts."""
+
+    shares: RunningStats = field(default_factory=RunningStats)
+    comparisons: int = 0
+    failed: int = 0
+
+    def add(self, wins: Sequence[float], failed: int) -> None:
+        """Add a group: 1 for each comparison won, 0.5 for a tie, 0 for a loss, and the number of
+        failed ones.
+        """
+        self.comparisons += len(wins)
+        self.failed += failed
+        if wins:
+            self.shares.add(sum(wins) / len(wins))
+
+    def rate(self) -> WinRate | None:
+        """Return the win rate; None without a verdict. Comparisons of one group depend on each
+        other, so groups are the clusters of the interval.
+        """
+        mean = self.shares.mean
+        if mean is None:
+            return None
+        groups = self.shares.count
+        if groups == 1:
+            low, high = wilson_interval(mean, self.comparisons)
+        else:
+            error = (self.shares.squares / groups / (groups - 1)) ** 0.5
+            low, high = clustered_interval(mean, error, groups, self.comparisons)
+        return WinRate(100 * mean, 100 * low, 100 * high, self.comparisons, self.failed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.metrics.running_stats import RunningStats
-from genrm_cli.serve.win_counts import WinRate
+from genrm_cli.serve.reference_answers import WinRate
 
 # More likely than not to be more than chance. A stricter level drops most groups that differ a
 # little: at .2, a policy that had yet to find what the judge prefers lost 81 % of the groups that

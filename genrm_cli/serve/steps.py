@@ -16,9 +16,13 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.rollouts.rollout import Rollout, Text
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.run_record import RunTotals
-from genrm_cli.serve.reference_answers import ReferenceAnswers, ReferenceComparisons
+from genrm_cli.serve.reference_answers import (
+    ReferenceAnswers,
+    ReferenceComparisons,
+    WinCounts,
+    WinRate,
+)
 from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.win_counts import WinCounts, WinRate
 from genrm_cli.settings import Settings
 
 LogStep = Callable[[int, RunTotals, Mapping[str, object], Sequence[Record]], None]

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,9 +22,9 @@ from genrm_cli.serve.served_answers import GroupAnswer, GroupCounts
 class KeptAnswer:
     """A `GroupAnswer` without comparisons."""
 
-    ids: tuple[str, ...]
-    scores: tuple[RolloutScore, ...]
-    columns: Mapping[str, tuple[float | None, ...]]
+    ids: Sequence[str]
+    scores: list[RolloutScore]
+    columns: Mapping[str, Column]
     counts: GroupCounts
     weight: float
 
@@ -33,9 +33,9 @@ class KeptAnswer:
         """Return an answer as it is kept."""
         rewards = answer.rewards
         return cls(
-            ids=tuple(answer.ids),
-            scores=tuple(rewards.scores),
-            columns={name: tuple(column.values) for name, column in rewards.columns.items()},
+            ids=answer.ids,
+            scores=rewards.scores,
+            columns={name: Column(each.values) for name, each in rewards.columns.items()},
             counts=answer.counts,
             weight=rewards.weight,
         )
@@ -44,11 +44,11 @@ class KeptAnswer:
         """Return the answer for the members of the cohort of this name."""
         rewards = GroupRewards(
             None,
-            list(self.scores),
+            self.scores,
             {},
             {},
             self.counts.reliability,
-            columns={name: Column(list(values)) for name, values in self.columns.items()},
+            columns=self.columns,
             weight=self.weight,
         )
         return GroupAnswer(name, self.ids, rewards, self.counts)
