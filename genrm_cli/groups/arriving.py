@@ -86,10 +86,13 @@ class ArrivingGroup:
         """
         group = Group(self._key, [rollout], [] if record is None else [record])
         view = shown_to_judges(group, (0,), self._plan, Counter())
-        principle = view.comparing_principle
-        reference = view.reference
         return PairwisePrompt(
-            view.conversation, view.responses[0], "", principle, reference, view.images
+            view.conversation,
+            view.responses[0],
+            "",
+            view.comparing_principle,
+            view.reference,
+            view.images,
         )
 
     def _ask(self, number: int, repeat: int, prompt: Prompt) -> asyncio.Task[Outcome]:
@@ -173,10 +176,9 @@ class ArrivingGroup:
             for id_, prompt in first
             if late in id_.shown and late not in judged.copies.values()
         }
+        # A late rollout may stand for one that came in time.
         moved = [index + (index >= late) for index in range(stored.size)]
-        of = [
-            judged.copies.get(index, index) for index in moved
-        ]  # a late rollout may stand for one that came in time
+        of = [judged.copies.get(index, index) for index in moved]
         known = {
             id_._replace(shown=tuple(of[index] for index in id_.shown)): outcome
             for id_, outcome in stored.results

@@ -1,7 +1,7 @@
 """Compile the settings into the plan of a run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.groups.graders import ROW_SET, graders_in
@@ -13,6 +13,7 @@ from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.rollouts.views import ViewOptions
 from genrm_cli.settings import Settings
+from genrm_cli.settings.checks import first_repeated
 from genrm_cli.settings.components import (
     GENRM,
     Source,
@@ -44,21 +45,18 @@ def compile_plan(settings: Settings) -> GroupPlan:
     use_principle = settings.judge.use_principle
     criteria = settings.judge.criteria
     patterns = settings.judge.redact_pattern
+    # NeMo Gym always shows the lower index first.
+    same_names = {
+        each.name: getattr(pairing, each.name)
+        for each in fields(PairingPlan)
+        if each.name != "order_balanced"
+    }
     default = None
     if is_gym and configs:
         score = configs[0].default_score
         default = Verdict(score, score, configs[0].default_ranking, defaulted=True)
     plan = GroupPlan(
-        pairing=PairingPlan(
-            strategy=pairing.strategy,
-            ring_k=pairing.ring_k,
-            repeats=pairing.repeats,
-            both_orders=pairing.both_orders,
-            order_balanced=not is_gym,  # NeMo Gym always shows the lower index first
-            seed=pairing.seed,
-            goal=pairing.goal,
-            max_extra=pairing.max_extra,
-        ),
+        pairing=PairingPlan(**same_names, order_balanced=not is_gym),
         lists=ListPlan(pairing.list_size, pairing.repeats, pairing.seed),
         judges=judges,
         graders=graders_in(settings),
@@ -210,11 +208,8 @@ def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) ->
     per_comparison = sum(judge.turns for judge in plan.judges)
     calls = max(0, budget - fixed) // max(1, per_comparison)
     pairing = plan.pairing.with_calls(sizes, calls)
-    if (
-        plan.compares_pairs
-        and not any(pairing.count(n) for n in sizes)
-        and any(n > 1 for n in sizes)
-    ):
+    is_empty = not any(pairing.count(n) for n in sizes)
+    if plan.compares_pairs and is_empty and any(n > 1 for n in sizes):
         raise UsageError(
             SettingRef("budget", budget), " is too small for one comparison in each group."
         )
@@ -239,15 +234,13 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
     Raises:
         UsageError: two components have the same name.
     """
-    names = [GENRM] if asks_for_verdicts(settings) else []
-    names += [
-        component.name for component in settings.rewards.components if not component.is_judged
-    ]
+    names = [each.name for each in settings.rewards.components if not each.is_judged]
     names += [name for grader in graders_in(settings) for name in grader.names]
-    names = [name for index, name in enumerate(names) if name != GENRM or index == 0]
-    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+    names = [name for name in names if name != GENRM]
+    twice = first_repeated(names)
+    if twice is not None:
         raise UsageError(f"two components are named {twice!r}; rename one of them.")
-    return tuple(names)
+    return (GENRM, *names) if asks_for_verdicts(settings) else tuple(names)
 
 
 def _check_names(plan: RewardPlan) -> None:

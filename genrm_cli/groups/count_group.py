@@ -108,18 +108,16 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
 
 
 def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:
-    totals = [score.total for score in rewards.scores if score.total is not None]
     for name, column in rewards.columns.items():
         metrics.components.setdefault(name, ComponentMetrics()).add_group(column.values)
         if column.failure is not None:
             metrics.component_failures[name] += 1
-    for total in totals:
-        if total.value is None:
-            continue
-        for name, term in (
-            () if total.gated_by else total.terms.items()
-        ):  # a gated reward has no source
-            metrics.shares[plan.rewards.sources[name]] += abs(term)
+    for score in rewards.scores:
+        total = score.total
+        # A gated reward has no source.
+        if total is not None and total.value is not None and not total.gated_by:
+            for name, term in total.terms.items():
+                metrics.shares[plan.rewards.sources[name]] += abs(term)
 
 
 def _count_panel(

@@ -231,9 +231,8 @@ def find_answered(
     same = {}
     for index, why in enumerate(not_compared):
         if why is None and not group.mixed:
-            shown = plan.shown_of(
-                group.rollouts[index], group.records[index] if group.records else None
-            )
+            record = group.records[index] if group.records else None
+            shown = plan.shown_of(group.rollouts[index], record)
             same[index] = index if shown is None else first.setdefault(shown, index)
     copies = {index: original for index, original in same.items() if index != original}
     return not_compared, tuple(index for index in same if index not in copies), copies
