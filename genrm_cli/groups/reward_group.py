@@ -110,10 +110,8 @@ def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> Gro
     """Return a group whose rollouts have no rewards because of a bug."""
     size = group.judged.size
     unknown: Values = [None] * size
-    why = Explanation(Reason.NOT_COMPUTED, failed)
-    reasons = [not_compared or why for not_compared in group.judged.not_compared]
     estimated = _EstimatedGroup(group, plan, Estimate(unknown, unknown), None, {_REWARDS: failed})
-    return estimated.result([NO_REWARD] * size, reasons, [None] * size, {}, None)
+    return estimated.result([NO_REWARD] * size, [None] * size, {}, None)
 
 
 def _estimate(
@@ -212,25 +210,11 @@ class _EstimatedGroup:
             totals = made
         if not self.plan.shows_as_gym:  # whose numbers are reproduced to the last digit
             rewards = [reward.rounded() for reward in rewards]
-        reasons = [
-            why_unscored(
-                index,
-                self.group,
-                self.plan,
-                total,
-                columns,
-                is_noisy=self.is_noisy and base_scores[index] is not None,
-            )
-            if reward.reward is None
-            else None
-            for index, (reward, total) in enumerate(zip(rewards, totals, strict=True))
-        ]
-        return self.result(rewards, reasons, totals, columns, clusters)
+        return self.result(rewards, totals, columns, clusters)
 
     def result(
         self,
         rewards: Sequence[RolloutReward],
-        reasons: Sequence[Explanation | None],
         totals: Sequence[Total | None],
         columns: Mapping[str, Column],
         clusters: Clusters | None,
@@ -249,8 +233,10 @@ class _EstimatedGroup:
         culprits = self.culprits
         scored: Status = "single" if self.has_default else "scored"
         scores = []
-        for index, (reward, why, total) in enumerate(zip(rewards, reasons, totals, strict=True)):
+        for index, (reward, total) in enumerate(zip(rewards, totals, strict=True)):
+            # A copy counts what was asked about its original.
             own = judged.copies.get(index, index)
+            why = self._why_unscored(index, total, columns) if reward.reward is None else None
             scores.append(
                 RolloutScore(
                     index=index,
@@ -281,6 +267,17 @@ class _EstimatedGroup:
             chance=self.estimate.chance,
             failed_figures=self.failed_figures,
         )
+
+    def _why_unscored(
+        self, index: int, total: Total | None, columns: Mapping[str, Column]
+    ) -> Explanation:
+        failed = self.failed_figures.get(_REWARDS)
+        if failed is not None:
+            why = Explanation(Reason.NOT_COMPUTED, failed)
+            return self.judged.not_compared[index] or why
+        own = self.judged.copies.get(index, index)
+        is_noisy = self.is_noisy and self.estimate.base_scores[own] is not None
+        return why_unscored(index, self.group, self.plan, total, columns, is_noisy=is_noisy)
 
     def _base_scores(self) -> Values:
         """Return the base scores; rollouts that cause failures have those that they get by
