@@ -111,6 +111,7 @@ class FileBatch:
     async def submit(self, *, is_alone: bool) -> None:
         """Upload the requests and create the batch; `is_alone` if no other one is in progress."""
         self._is_alone = is_alone
+        # The mark first: a batch that a killed run has created is found by it.
         await self._save(self._state)
         with self._run.open_source(self.uri) as source:
             file_id = await self._api.upload(self._state.name, source.content)

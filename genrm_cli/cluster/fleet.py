@@ -236,6 +236,7 @@ class Fleet:
         """Forget a worker, except what it spent; it may just be unreachable, and must not ask any
         longer.
         """
+        # It may only be unreachable: two workers would ask for the same answers.
         ray.kill(member.actor)
         self._settle(member.metrics)
         member.lost.append(member.metrics)

@@ -121,6 +121,7 @@ async def cancelled_by_signals(end_within_s: int = _END_WITHIN_S) -> AsyncIterat
     loop = asyncio.get_running_loop()
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
     before = {each: handler for each, handler in before.items() if handler is not signal.SIG_IGN}
+    # Python takes signals in the main thread only; a server or a notebook may run elsewhere.
     if task is None or threading.current_thread() is not threading.main_thread():
         yield
         return

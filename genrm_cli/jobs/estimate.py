@@ -83,6 +83,7 @@ def estimate_run(
     settings = run.settings
     if not has_remote_judge(settings):
         return RunEstimate(metrics.comparisons_planned)
+    # The key of a request names the model, which only the endpoint knows if the settings do not.
     path = known_journal(output_uri, settings) if judges_of(settings)[0].judge.model else None
     if path is None:
         _correct_counts(groups, plan, run)

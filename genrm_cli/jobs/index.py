@@ -114,6 +114,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         format_: Format,
     ) -> None:
         """Add the rollout of the next row."""
+        # Records are as large as texts: they are spooled only for what reads them.
         own = format_.own_record(record, place.position) if self._with_records else None
         if self.plan.shows_as_gym and own:
             rollout = with_gym_response(rollout, own)
@@ -140,6 +141,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
             prompt=prompt,
             shown=shown,
         )
+        # A hash, since most rollouts have no step and the others need only be told apart.
         self.steps.append(hash(step_of(record)))
         self._texts.append(key, rollout, own)
 
@@ -204,6 +206,7 @@ def index_input(
             if count == index.table.answered:  # the name is probably wrong
                 setting = SettingRef(field_name, getattr(index.plan, field_name))
                 raise InputError(f"{sources.uris[0]}: no rollout has a value under ", setting, ".")
+        # Before the budget is fitted: what a trial leaves out costs nothing.
         _leave_out_after(run.settings.limits.limit, index.table)
         if (budget := run.settings.pairing.budget) is not None:
             comparable = (rows for rows in index.table.iter_groups() if not index.table.mixed(rows))
@@ -311,6 +314,7 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
     for _, rows in index.iter_rows():
         metrics.groups += 1
         metrics.group_sizes[len(rows)] += 1
+        # Before any call is paid; the texts are read only to name the group.
         if len(rows) > MAX_COMPARED:
             plan.refuse_large(index.read_group(rows).key, len(rows))
         metrics.duplicate_rollouts += len(table.duplicates(rows))

@@ -243,6 +243,7 @@ class _BatchRun:
 
     async def _score(self, decision: Decision) -> Decision:
         """Score an input, under a lease on its output; a shard only asks the judge."""
+        # The first input is always begun: its outputs say which limit stopped the run.
         stopped_by = self.judges.stopped_by
         if stopped_by is not None and self.has_begun:
             stopped = TooManyUnscoredError("the run was stopped by ", SettingRef(stopped_by))

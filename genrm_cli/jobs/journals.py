@@ -144,6 +144,7 @@ async def open_journal_at(path: str, output_uri: str, run: RunContext) -> AsyncI
         with Journal(path) as journal:
             yield journal
     else:
+        # The journal closes first: what it commits at the end is copied, too.
         async with JournalReplica(folder, run) as segments:
             with Journal(path, segments) as journal:
                 await run.in_thread(lambda: segments.exchange(journal))

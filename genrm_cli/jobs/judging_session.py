@@ -116,6 +116,7 @@ class JudgingSession:
         self.announce(input_uri)
         async with self.asking():
             await self.ask(iter_rest(), keep)
+        # Failures were replaced by further requests, and what a limit cut off was never made.
         correct_plan(metrics, metrics.finished)
         return True
 

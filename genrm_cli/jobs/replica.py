@@ -66,6 +66,7 @@ class JournalReplica:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._copy_now_and_then())
+        # Calls that wait for room must not wait for a task that has ended.
         self._task.add_done_callback(lambda _: self._has_room.set())
         return self
 
@@ -80,6 +81,7 @@ class JournalReplica:
         if error is not None:
             store = replace(store, max_attempts=2)
         try:
+            # A second Ctrl-C ends the wait, and not the copy in the middle.
             await asyncio.shield(self._copy(store))
         except GenrmError as failed:
             if error is None:
@@ -137,6 +139,7 @@ class JournalReplica:
                 lambda: written.append(self._write(batch, store)), threads=self._run.threads
             )
         finally:
+            # Also if the task is cancelled meanwhile, since the thread goes on to its end.
             if not written:
                 self._waiting = batch + self._waiting
             self._under_way = 0

@@ -30,6 +30,7 @@ class OutcomeStore(AbstractContextManager["OutcomeStore"]):
 
     def keep(self, number: int, judged: JudgedGroup) -> None:
         """Store a judged group."""
+        # Pickle, as a judged group holds objects of several types, and the file is only ours.
         kept = io.BytesIO()
         pickler = pickle.Pickler(kept, pickle.HIGHEST_PROTOCOL)
         # It remembers no objects, which takes more memory than the objects of a large group.
@@ -74,6 +75,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
 
     def read_score(self, row: int) -> Score:
         """Return the score of a row, with the advantage that it has among all groups entered."""
+        # Only now is the mean of all groups' variances known.
         detail, variance = orjson.loads(self._lines[row])
         if variance is not None and detail["advantage"] is not None:
             detail["advantage"] *= weight_of("pooled", variance, self._variances.mean, None)

@@ -60,6 +60,7 @@ class Sentinels:
         if run is None or watch.asked == self._asked:
             return
         identity = (watch.sentinel_set, len(run))
+        # The length, too: with another panel, there are more verdicts on the same pairs.
         if identity != self._identity:
             self.runs = []
             self.usual = ()

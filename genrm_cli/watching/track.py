@@ -118,6 +118,7 @@ class Track:
             return figure, ratios
         sign = -1.0 if self.signal.falls else 1.0
         if len(self.learned) == LEARNED_DUMPS:
+            # Relative to the first value, so that it does not depend on the rest of the baseline.
             least = _LEAST_DEVIATION * max(1.0, abs(self.learned[0]))
             ratios |= _named("change", mean_ratios(self.learned, sign * value, least))
         else:
@@ -130,6 +131,7 @@ class Track:
     ) -> tuple[SignalState, dict[str, float]]:
         self.counts[number] = counts
         self.pooled.merge(counts)
+        # Of all dumps so far: one dump has too few groups to show how much they differ.
         effect = self.pooled.design_effect()
         ratios: dict[str, float] = {}
         sides = self._sides(counts)

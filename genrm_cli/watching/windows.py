@@ -88,6 +88,7 @@ class WatchedWindows:
                 self._run.on_event(WatchFailedEvent(str(error)))
 
     async def _watch(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
+        # Unique without a lock, since servers may share a history.
         name = f"window-{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
         found = WatchRecord()
         if self._watcher.table.sentinels is not None and time.monotonic() >= self._next_s:

@@ -12,42 +12,52 @@ from genrm_process import make_rollouts
 
 GROUPS = 3
 REQUESTS = 12
-PLAIN = (
-    "score",
-    "in.jsonl",
-    "--model",
-    "m",
-    "--profile",
-    "nemotron-plain",
-    "-q",
-)
+SCORE = "score in.jsonl --model m --profile nemotron-plain"
+AGAIN = f"{SCORE} --replies-from replies.jsonl --requests-to requests-2.jsonl"
 
 
-def ask(call, genrm, *given):
+@pytest.fixture
+def run(call):
+    """Run a command line."""
+    return lambda line: call(*line.split())
+
+
+@pytest.fixture
+def ask(run, genrm):
     """Write the requests of three groups of four."""
-    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
-    call(*PLAIN, "--requests-to", "requests.jsonl", *given).ended(0)
+
+    def write(more=""):
+        genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
+        run(f"{SCORE} --requests-to requests.jsonl {more}").ended(0)
+
+    return write
 
 
-def batch(call, server, *given):
+@pytest.fixture
+def batch(run):
     """Answer the requests through the batch API."""
-    return call("batch", "requests*.jsonl", "--base-url", server.url, *given)
+    return lambda server, more="": run(f"batch requests*.jsonl --base-url {server.url} {more}")
 
 
-def read(call, genrm, *given, code=0):
+@pytest.fixture
+def read(run, genrm):
     """Score with the replies; return the metrics."""
-    call(*PLAIN, "--replies-from", "replies*.jsonl", "--force", *given).ended(code)
-    metrics: dict[str, Any] = genrm.metrics()
-    return metrics
+
+    def score(code=0):
+        run(f"{SCORE} --replies-from replies*.jsonl --force").ended(code)
+        metrics: dict[str, Any] = genrm.metrics()
+        return metrics
+
+    return score
 
 
-def test_a_batch_is_a_pipe(call, genrm):
+def test_a_batch_is_a_pipe(ask, batch, read, genrm):
     """Requests go out as they are written, replies come back, and the outputs are those of any
     file of replies; each step of the API is made once.
     """
-    ask(call, genrm)
+    ask()
     with serving(looks=2) as server:
-        said = batch(call, server).ended(0).err
+        said = batch(server).ended(0).err
         assert "in_progress" in said
         assert "completed, 12 requests done" in said
         assert "replies       replies.jsonl" in said
@@ -55,14 +65,14 @@ def test_a_batch_is_a_pipe(call, genrm):
         assert made == [1, 1]
         uploaded = next(iter(server.files.values()))[1]
     assert uploaded == (genrm.folder / "requests.jsonl").read_bytes()
-    assert read(call, genrm)["failures"] == 0
+    assert read()["failures"] == 0
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()
     (genrm.folder / "in.journal.sqlite").unlink()
     lines = [json.loads(line) for line in uploaded.splitlines()]
     genrm.write(
         "replies.jsonl", [vllm_line(line["custom_id"], *judged(line["body"])) for line in lines]
     )
-    read(call, genrm)
+    read()
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == scored
 
 
@@ -77,88 +87,68 @@ def once(change):
 
 def _expire(good, bad):
     error = {"code": "batch_expired", "message": "too late"}
-    bad.extend(
-        {
-            **line,
-            "response": None,
-            "error": error,
-        }
-        for line in good[4:]
-    )
+    bad.extend({**line, "response": None, "error": error} for line in good[4:])
     del good[4:]
     return "expired"
 
 
-def _drop(good, bad):
-    good.pop()
-    return "completed"
-
-
-def _double(good, bad):
+def _double(good):
     body = {**good[0]["response"]["body"], "id": "another"}
-    good.append(
-        {
-            **good[0],
-            "response": {**good[0]["response"], "body": body},
-        }
-    )
-    return "completed"
+    good.append({**good[0], "response": {**good[0]["response"], "body": body}})
 
 
-def _add_foreign(good, bad):
-    good.insert(0, {**good[0], "custom_id": "0" * 64})
-    return "completed"
-
-
-def _tear(good, bad):
+def _tear(good):
     good[-1] = json.dumps(good[-1])[:-60]
-    return "completed"
 
 
-def _spoil(good, bad):
+def _spoil(good):
     good[1] = "{not JSON}\n"
-    return "completed"
 
 
-def _empty(good, bad):
+def _empty(good):
     good[0]["response"]["body"]["choices"][0]["message"]["content"] = ""
-    return "completed"
+
+
+def completed(change):
+    """Return a change of the good lines of a batch that completes."""
+
+    def finish(good, bad):
+        change(good)
+        return "completed"
+
+    return finish
 
 
 @pytest.mark.parametrize(
-    ("change", "missing"),
+    ("change", "missing", "further"),
     [
-        (_expire, 8),
-        (_drop, 1),
-        (_double, 0),
-        (_add_foreign, 0),
-        (_tear, 1),
-        (_spoil, 1),
-        (_empty, 1),
+        (_expire, 8, 0),
+        (completed(lambda good: good.pop()), 1, 0),
+        (completed(_double), 0, 0),
+        (completed(lambda good: good.insert(0, {**good[0], "custom_id": "0" * 64})), 0, 0),
+        (completed(_tear), 1, 0),
+        (completed(_spoil), 1, 0),
+        (completed(_empty), 1, 1),
     ],
 )
-def test_what_lacks_a_verdict_goes_to_the_next_file(call, genrm, change, missing):
+def test_what_lacks_a_verdict_goes_to_the_next_file(
+    run, ask, batch, read, genrm, change, missing, further
+):
     """Partial, missing, torn and empty replies cost another batch of those requests alone; odd
     lines cost nothing.
     """
-    ask(call, genrm)
+    ask()
     with serving(looks=0, finish=once(change)) as server:
-        batch(call, server).ended(0)
-        again = (
-            "--replies-from",
-            "replies.jsonl",
-            "--requests-to",
-            "requests-2.jsonl",
-        )
-        call(*PLAIN, *again).ended(0)
+        batch(server).ended(0)
+        run(AGAIN).ended(0)
         assert (genrm.folder / "requests-2.jsonl").exists() == (missing > 0)
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert sum(count > 1 for count in server.asked.values()) == missing
         # A reply without a verdict may hide a loss, so the rollout is compared once more.
-        call(*PLAIN, "--replies-from", "replies*.jsonl", "--requests-to", "requests-3.jsonl")
-        batch(call, server).ended(0)
-    metrics = read(call, genrm)
-    assert metrics["verdicts"] + metrics["journal_hits"] == REQUESTS + (change is _empty)
+        run(f"{SCORE} --replies-from replies*.jsonl --requests-to requests-3.jsonl")
+        batch(server).ended(0)
+    metrics = read()
+    assert metrics["verdicts"] + metrics["journal_hits"] == REQUESTS + further
     assert metrics["failures"] == 0
 
 
@@ -175,15 +165,15 @@ def test_what_lacks_a_verdict_goes_to_the_next_file(call, genrm, change, missing
         },
     ],
 )
-def test_servers_differ(call, genrm, given):
+def test_servers_differ(ask, batch, read, given):
     """Empty ids and files, vLLM's lines, and statuses in capitals or of another name are
     understood.
     """
-    ask(call, genrm)
+    ask()
     with serving(**{"looks": 0, **given}) as server:
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert set(server.asked.values()) == {1}
-    assert read(call, genrm)["failures"] == 0
+    assert read()["failures"] == 0
 
 
 NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded.", "code": None}
@@ -210,18 +200,18 @@ NOT_YET = {"message": "Cannot find file file-0. Ensure that the file is uploaded
     ],
     ids=str,
 )
-def test_faults_that_pass_are_waited_out(call, genrm, faults):
+def test_faults_that_pass_are_waited_out(ask, batch, faults):
     """Calls are made again, but a batch that was created without its reply is found, and not made
     twice.
     """
-    ask(call, genrm)
+    ask()
     with serving(looks=0, faults=faults) as server:
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert len(server.batches) == 1
         assert set(server.asked.values()) == {1}
 
 
-def test_a_request_that_is_refused_is_not_written_again(call, genrm):
+def test_a_request_that_is_refused_is_not_written_again(run, ask, batch, genrm):
     """A batch with errors alone leaves failures, in the server's words, and no further requests."""
     refusal = (
         400,
@@ -233,21 +223,15 @@ def test_a_request_that_is_refused_is_not_written_again(call, genrm):
             }
         },
     )
-    ask(call, genrm)
+    ask()
     with serving(looks=0, answer=lambda body: refusal) as server:
-        batch(call, server).ended(0)
-    given = (
-        "--replies-from",
-        "replies.jsonl",
-        "--requests-to",
-        "requests-2.jsonl",
-    )
-    call(*PLAIN, *given).ended(6)
+        batch(server).ended(0)
+    run(AGAIN).ended(6)
     assert not (genrm.folder / "requests-2.jsonl").exists()
     assert "too long" in genrm.metrics()["failure_examples"]["refused"]
 
 
-def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call, genrm):
+def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(run, ask, batch, genrm):
     """Rounds end after `--reask` further replies, whatever came before: asked for ever, a judge
     that answers only where a response wins would be paid until it does.
     """
@@ -262,42 +246,37 @@ def test_a_reply_that_never_can_be_read_is_asked_for_as_often_as_a_call(call, ge
             ]
         }
 
-    ask(call, genrm)
+    ask()
     rounds = 1
     with serving(looks=0, answer=unreadable) as server:
         while True:
-            batch(call, server).ended(0)
+            batch(server).ended(0)
             rounds += 1
-            next_ = (
-                "--requests-to",
-                f"requests-{rounds}.jsonl",
-                "--reask",
-                2,
-            )
-            call(*PLAIN, "--replies-from", "replies*.jsonl", *next_)
+            given = f"{SCORE} --replies-from replies*.jsonl --reask 2"
+            run(f"{given} --requests-to requests-{rounds}.jsonl")
             if not (genrm.folder / f"requests-{rounds}.jsonl").exists():
                 break
         assert set(server.asked.values()) == {3}
     assert genrm.metrics()["failures_by_kind"] == {"no_verdict": REQUESTS}
 
 
-def test_a_batch_that_fails_ends_the_command(call, genrm):
+def test_a_batch_that_fails_ends_the_command(ask, batch, read):
     """The server's reason is told, with the line; the next call submits the requests again."""
     error = {
         "code": "invalid_json_line",
         "line": 3,
         "message": "This line is not parseable.",
     }
-    ask(call, genrm)
+    ask()
     with serving(looks=0, invalid=[error]) as server:
-        said = batch(call, server).ended(4).err
+        said = batch(server).ended(4).err
         reason = "failed without a reply: line 3: invalid_json_line: This line is not parseable."
         assert reason in " ".join(said.split())
-        batch(call, server).ended(0)
-    assert read(call, genrm)["failures"] == 0
+        batch(server).ended(0)
+    assert read()["failures"] == 0
 
 
-def test_a_full_queue_is_waited_for(call, genrm):
+def test_a_full_queue_is_waited_for(ask, batch, genrm):
     """A batch over the account's limit is submitted again when another has ended; alone, it ends
     the command.
     """
@@ -306,121 +285,121 @@ def test_a_full_queue_is_waited_for(call, genrm):
         "line": None,
         "message": "Enqueued token limit reached.",
     }
-    ask(call, genrm, "--requests-per-file", 6)
+    ask("--requests-per-file 6")
     with serving(looks=0, invalid=[{}, error, {}, {}]) as server:
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert len(server.batches) == 3
     for path in (*genrm.folder.glob("replies*"), *genrm.folder.glob("*.batch.json")):
         path.unlink()
     with serving(looks=0, invalid=[error, error]) as server:
-        assert batch(call, server, "--force").code == 4
+        assert batch(server, "--force").code == 4
 
 
-def test_a_cancelled_batch_leaves_its_finished_replies(call, genrm):
+def test_a_cancelled_batch_leaves_its_finished_replies(ask, batch, read):
     """`--cancel` ends a batch in progress; what it answered counts, and the outputs are partial."""
 
     def cancel(good, bad):
         del good[4:]
         return "cancelled"
 
-    ask(call, genrm)
+    ask()
     with serving(looks=5, finish=once(cancel)) as server:
-        batch(call, server, "--wait", 0).ended(6)
-        batch(call, server, "--cancel").ended(0)
+        batch(server, "--wait 0").ended(6)
+        batch(server, "--cancel").ended(0)
         assert server.calls["POST /batches/cancel"] == 1
-    assert read(call, genrm, code=6)["verdicts"] == 4
+    assert read(6)["verdicts"] == 4
 
 
-def test_cancelling_submits_nothing(call, genrm):
+def test_cancelling_submits_nothing(ask, batch, read):
     """Files without a batch stay as they are, and a batch that has just ended is no error."""
-    ask(call, genrm)
+    ask()
     with serving(looks=0) as server:
-        batch(call, server, "--cancel").ended(0)
+        batch(server, "--cancel").ended(0)
         assert server.calls.total() == 0
-        batch(call, server, "--wait", 0)
-        batch(call, server, "--cancel").ended(0)
+        batch(server, "--wait 0")
+        batch(server, "--cancel").ended(0)
         assert server.calls["POST /batches"] == 1
-    assert read(call, genrm)["failures"] == 0
+    assert read()["failures"] == 0
 
 
-def test_a_batch_without_a_reply_is_submitted_again_by_the_next_call(call, genrm):
+def test_a_batch_without_a_reply_is_submitted_again_by_the_next_call(ask, batch, read, genrm):
     """An empty file of replies would end every later run: none is written."""
 
     def expire(good, bad):
         good.clear()
         return "expired"
 
-    ask(call, genrm)
+    ask()
     with serving(looks=0, finish=once(expire)) as server:
-        said = " ".join(batch(call, server).ended(4).err.split())
+        said = " ".join(batch(server).ended(4).err.split())
         assert "batch_0 of requests.jsonl: expired without a reply" in said
         assert not (genrm.folder / "replies.jsonl").exists()
-        batch(call, server).ended(0)
-    assert read(call, genrm)["failures"] == 0
+        batch(server).ended(0)
+    assert read()["failures"] == 0
 
 
-def test_deleted_replies_are_collected_again(call, genrm):
+def test_deleted_replies_are_collected_again(ask, batch, read, genrm):
     """The batch is known: its replies cost nothing more."""
-    ask(call, genrm)
+    ask()
     with serving(looks=0) as server:
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         (genrm.folder / "replies.jsonl").unlink()
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert server.calls["POST /batches"] == 1
-    assert read(call, genrm)["failures"] == 0
+    assert read()["failures"] == 0
 
 
-def test_files_whose_replies_have_one_name_are_refused(call, genrm):
+def test_files_whose_replies_have_one_name_are_refused(run, ask, genrm):
     """Before anything is sent."""
-    ask(call, genrm)
+    ask()
     (genrm.folder / "x.jsonl").write_bytes((genrm.folder / "requests.jsonl").read_bytes())
     (genrm.folder / "requests.jsonl").rename(genrm.folder / "requests-x.jsonl")
     with serving() as server:
-        given = ("batch", "x.jsonl", "requests-x.jsonl", "--base-url", server.url)
-        assert "would be written to replies-x.jsonl" in call(*given).ended(2).err
+        refused = run(f"batch x.jsonl requests-x.jsonl --base-url {server.url}").ended(2)
+        assert "would be written to replies-x.jsonl" in refused.err
         assert server.calls.total() == 0
 
 
-def test_a_batch_of_another_project_is_told(call, genrm):
+def test_a_batch_of_another_project_is_told(ask, batch, genrm):
     """The id in the state means nothing to this key: the message says what to check, and how to
     submit again.
     """
-    ask(call, genrm)
+    ask()
     with serving() as server:
-        batch(call, server, "--wait", 0).ended(6)
+        batch(server, "--wait 0").ended(6)
         server.batches.clear()
-        said = " ".join(batch(call, server).ended(4).err.split())
+        said = " ".join(batch(server).ended(4).err.split())
         assert "No batches found with id 'batch_0'" in said
         assert "Remove the .batch.json file beside the requests" in said
         (genrm.folder / "requests.batch.json").unlink()
-        batch(call, server).ended(0)
+        batch(server).ended(0)
 
 
-def test_one_call_submits_and_the_next_collects(call, genrm):
+def test_one_call_submits_and_the_next_collects(ask, batch, genrm):
     """Without a wait each call leaves at once with exit code 6, and submits nothing twice; then
     the replies are there, and another call does nothing.
     """
-    ask(call, genrm)
+    ask()
     with serving(looks=2) as server:
         for _ in range(2):
-            said = " ".join(batch(call, server, "--wait", 0).ended(6).err.split())
+            said = " ".join(batch(server, "--wait 0").ended(6).err.split())
             assert "requests.jsonl: not answered yet; run the same command again" in said
             assert not (genrm.folder / "replies.jsonl").exists()
         for _ in range(2):
-            batch(call, server, "--wait", 0).ended(0)
+            batch(server, "--wait 0").ended(0)
         assert server.calls["POST /files"] == 1
         assert server.calls["POST /batches"] == 1
 
 
 @pytest.mark.parametrize("is_answered", [False, True])
-def test_other_requests_under_the_same_name_are_refused(call, genrm, is_answered):
+def test_other_requests_under_the_same_name_are_refused(ask, batch, genrm, is_answered):
     """The batch answers those that were there when it was submitted, and so do its replies."""
-    ask(call, genrm)
+    ask()
     with serving(looks=0 if is_answered else 5) as server:
-        batch(call, server, *(() if is_answered else ("--wait", 0)))
+        batch(server, "" if is_answered else "--wait 0")
         content = (genrm.folder / "requests.jsonl").read_text()
         (genrm.folder / "requests.jsonl").write_text(content.partition("\n")[0] + "\n")
-        said = " ".join(batch(call, server).ended(3).err.split())
+        said = " ".join(batch(server).ended(3).err.split())
     assert "its requests have changed since they were submitted" in said
 
 
@@ -444,43 +423,43 @@ def start(genrm, server):
 
 
 @pytest.mark.parametrize(("route", "when"), _KILLED_AT)
-def test_a_killed_command_submits_nothing_twice(call, genrm, route, when):
+def test_a_killed_command_submits_nothing_twice(ask, batch, read, genrm, route, when):
     """Wherever it is killed, the next one finds the file or the batch that was made, and takes its
     replies.
     """
-    ask(call, genrm)
+    ask()
     with serving(looks=0) as server:
         process = start(genrm, server)
         server.kill_at = route, when, process.kill
         process.communicate(timeout=60)
         assert process.returncode == -signal.SIGKILL
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert set(server.asked.values()) == {1}
-    assert read(call, genrm)["failures"] == 0
+    assert read()["failures"] == 0
 
 
 @pytest.mark.slow
-def test_ten_kills_lose_nothing(call, genrm, soak_rng):
+def test_ten_kills_lose_nothing(ask, batch, read, genrm, soak_rng):
     """Killed ten times at moments of chance, commands with many batches submit each request once
     and collect them all.
     """
-    ask(call, genrm, "--requests-per-file", "2")
+    ask("--requests-per-file 2")
     with serving(looks=2) as server:
         for _ in range(10):
             process = start(genrm, server)
             server.kill_after = soak_rng.randint(1, 25), process.kill
             process.communicate(timeout=60)
             server.kill_after = None
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert set(server.asked.values()) == {1}
         assert len(server.asked) == REQUESTS
-    assert read(call, genrm)["failures"] == 0
+    assert read()["failures"] == 0
 
 
 @pytest.mark.slow
-def test_an_interrupted_command_leaves_its_batch(call, genrm):
+def test_an_interrupted_command_leaves_its_batch(ask, batch, genrm):
     """Ctrl-C ends the command, and the batch goes on: the next one collects its replies."""
-    ask(call, genrm)
+    ask()
     with serving(looks=3) as server:
         process = genrm.start("batch", "requests.jsonl", "--base-url", server.url)
         assert process.stderr is not None
@@ -489,5 +468,5 @@ def test_an_interrupted_command_leaves_its_batch(call, genrm):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         assert process.returncode == 130
-        batch(call, server).ended(0)
+        batch(server).ended(0)
         assert set(server.asked.values()) == {1}

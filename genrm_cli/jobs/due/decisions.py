@@ -146,6 +146,7 @@ def _decide(task: Task, run: RunContext) -> Decision:
     if task.problem is not None:
         return decision.failed(task.problem)
     try:
+        # A listing names the versions, which saves a request a file.
         identities = [
             each.found.identity if each.found else run.store.at(each.uri).identify()
             for each in task.files
@@ -163,6 +164,7 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
     try:
         for file in decision.task.files:
             of_set = f"{file.uri}: " if decision.task.members else ""
+            # Only listed files: of one that the user named, reading it says what is wrong.
             if file.found is not None and not run.store.at(file.uri).exists():
                 return decision.skipped(f"{of_set}gone since it was listed")
             identities.append(run.store.at(file.uri).identify())

@@ -126,9 +126,8 @@ def iter_tasks(
     tasks = iter_files(inputs, settings, on_event)
     if not settings.input.together:
         yield from tasks
-    elif members := sorted(
-        tasks, key=lambda task: task.uri
-    ):  # the same set in any order of its files
+    elif members := sorted(tasks, key=lambda task: task.uri):
+        # Sorted, since the same files are the same set in any order.
         yield members[0] if len(members) == 1 else _set_of(members, settings)
 
 
@@ -181,12 +180,11 @@ def iter_files(
     # Hashes keep 16 bytes of an input. A few folders are resolved at a time, as a listing walks
     # through one after another.
     real_folder = lru_cache(16)(os.path.realpath)
+    # A pattern of a shell finds the outputs of the first run, too.
     stems = {stem_of(uri) for uri in inputs if not is_scored_file(uri)}
     empty: list[str] = []
     for given in inputs:
-        if (
-            is_scored_file(given) and stem_of(given) in stems
-        ):  # a shell's pattern finds outputs on the second run
+        if is_scored_file(given) and stem_of(given) in stems:
             continue
         task = None
         for task in _tasks_of(given, settings):

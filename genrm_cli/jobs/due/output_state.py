@@ -157,6 +157,7 @@ def _stale_reason(
         return "the judge's profile has changed"
     if metrics.partial or metrics.failed_figures:
         return "its results are partial"
+    # A run by cron would ask for ever about failures that a judge repeats.
     may_pass = not _TRANSIENT.isdisjoint(metrics.failures_by_kind)
     asks_again = settings.journal.only_failed or settings.offline.is_used
     if may_pass or (asks_again and metrics.failures):

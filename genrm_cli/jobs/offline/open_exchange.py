@@ -78,6 +78,7 @@ async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> Request
     ]
     if is_stream(uri) and len(set(models)) > 1:
         raise UsageError(naming("$requests_to writes a file for each model; name a file, not -."))
+    # Checked before the replies are read, which may take minutes.
     run.store.at(uri).make_folder()
     await run.in_thread(run.store.at(uri).check_writable)
     return RequestFiles(uri, models, run.settings.offline.requests_per_file, outputs)

@@ -82,6 +82,7 @@ class Replies(AbstractContextManager["Replies"]):
     def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request of this run, parsed one by one."""
         numbers = self._numbers.get(id_, [])
+        # At once, and not as they are parsed: a reply that nobody has to read is no foreign one.
         for number in numbers:
             self._is_used[number] = True
         lines = (self._lines[number] for number in numbers)
