@@ -1,7 +1,7 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple
 
 from genrm_cli.json_types import JsonObject, Record
@@ -112,11 +112,12 @@ class Format:
     rows: Callable[[Record], Sequence[object]] = lambda record: ()
     annotate_rollout: Callable[[Record, Sequence[Score]], None] = annotate_line
     scores: Callable[[Record], list[Score]] = written_scores
-    fields: Fields = field(kw_only=True)
-    example: Record = field(default_factory=dict, kw_only=True)
-    resolve: Callable[[Record], Fields] | None = field(default=None, kw_only=True)
-    owns_line: bool = field(default=False, kw_only=True)
-    restating: tuple[str, ...] = field(default=(), kw_only=True)
+    _: KW_ONLY
+    fields: Fields
+    example: Record = field(default_factory=dict)
+    resolve: Callable[[Record], Fields] | None = None
+    owns_line: bool = False
+    restating: tuple[str, ...] = ()
 
     def annotate(self, record: Record, scores: Sequence[Score]) -> None:
         """Set rewards and the `genrm` object in a record: one score per rollout, in the order of

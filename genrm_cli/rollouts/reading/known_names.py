@@ -15,6 +15,14 @@ from genrm_cli.rollouts.reading.values import words
 Role = Literal["prompt", "response", "reference", "reasoning", "verdict", "metadata"]
 
 
+# Other names of the roles of a conversation.
+ROLES = {
+    "developer": "system",
+    **dict.fromkeys(words("function observation ipython"), "tool"),
+    **dict.fromkeys(words("human prompter"), "user"),
+    **dict.fromkeys(words("gpt chatgpt model bot chatbot ai agent"), "assistant"),
+    **dict.fromkeys(words("thought thinking thoughts analysis"), "reasoning"),
+}
 # A prompt on its own; all but one of those that a line has must repeat it.
 PROMPTS = words(
     "prompt messages conversation question query problem instruction input inputs user_input "

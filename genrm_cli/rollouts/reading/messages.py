@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.account import is_prose, shown_text
-from genrm_cli.rollouts.reading.known_names import is_label, plain_name, role_named
+from genrm_cli.rollouts.reading.known_names import ROLES, is_label, plain_name, role_named
 from genrm_cli.rollouts.reading.message_parts import (
     Part,
     arguments_of,
@@ -49,14 +49,6 @@ from genrm_cli.rollouts.rollout import (
 REASONING = "reasoning"
 """The role of a message that is reasoning of the policy; it is part of no prompt."""
 
-# Other names of roles; an unknown role is one of the environment.
-_ROLES = {
-    "developer": "system",
-    **dict.fromkeys(("function", "observation", "ipython"), "tool"),
-    **dict.fromkeys(("human", "prompter"), "user"),
-    **dict.fromkeys(words("gpt chatgpt model bot chatbot ai agent"), "assistant"),
-    **dict.fromkeys(("thought", "thinking", "thoughts", "analysis"), REASONING),
-}
 # OpenAI, Gemini, Cohere, ShareGPT, and what loggers call it.
 _CONTENT = words("content parts text value message prompt")
 _TOOL_CONTENT = ("output", "result", "response")
@@ -170,7 +162,7 @@ def role_of(message: JsonObject) -> str:
     role = message.get("role", message.get("from", default))
     if not isinstance(role, str):
         raise UnreadableRecordError("a message has no role; expected objects with role and content")
-    name = _ROLES.get(role.lower(), role.lower())
+    name = ROLES.get(role.lower(), role.lower())  # an unknown role is one of the environment
     is_thought = name == "assistant" and message.get("channel") == "analysis"
     return REASONING if is_thought else name
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 
+from genrm_cli.rollouts.reading.known_names import ROLES
 from genrm_cli.rollouts.reading.reasoning import (
     END_TOKENS,
     opened_at_end,
@@ -44,9 +45,8 @@ _TEMPLATES = [
 ]
 # Other names of roles, and the marks that stand for one.
 _ROLES = {
-    **dict.fromkeys(("model", "ai", "chatbot", "tool▁outputs▁end"), "assistant"),
-    **dict.fromkeys(("observation", "ipython", "environment", "tool▁outputs▁begin"), "tool"),
-    "developer": "system",
+    **ROLES,
+    **{"environment": "tool", "tool▁outputs▁begin": "tool", "tool▁outputs▁end": "assistant"},
     **{"[INST]": "user", "[/INST]": "assistant", "<</SYS>>": "user", "[SYSTEM_PROMPT]": "system"},
     **{"[TOOL_RESULTS]": "tool", "[/TOOL_RESULTS]": "assistant", "[AVAILABLE_TOOLS]": "system"},
 }
