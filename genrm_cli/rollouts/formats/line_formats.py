@@ -76,7 +76,7 @@ def _read_completion(record: Record) -> list[Rollout]:
     known: Record = {} if read.prompt else {"task": task_of(record) or _request_id(record)}
     asked = prompt_of(record, read)
     response = record[read.response[0]] if read.response else None
-    responses = _alternatives_in(record, read.response[0]) if read.response else None
+    responses = _alternatives_in(record, read)
     failure = _failure_of(record, response)
     if failure is not None:
         rollouts = [read_completion(record, asked, None, excluded=failure, **known)]
@@ -98,8 +98,13 @@ def _failure_of(record: Record, reply: object) -> str | None:
     return next(filter(None, map(failure_of, errors)), None)
 
 
-def _alternatives_in(record: Record, name: str) -> Sequence[object] | None:
-    """Return the alternatives that a field holds; None if it is one response."""
+def _alternatives_in(record: Record, read: Fields) -> Sequence[object] | None:
+    """Return the alternatives that the field of the response holds; None if it is one response, or
+    there is none.
+    """
+    if not read.response:
+        return None
+    (name,) = read.response
     value = record[name]
     if name == "choices" or not isinstance(value, list):
         choices = alternatives_of({name: value} if name == "choices" else value)
@@ -115,7 +120,7 @@ def _alternatives_in(record: Record, name: str) -> Sequence[object] | None:
 
 def _rows_of_completion(record: Record) -> Sequence[object]:
     read = _fields_of_completion(record)
-    alternatives = read.response and _alternatives_in(record, read.response[0])
+    alternatives = _alternatives_in(record, read)
     # An object holds a list only if there are several.
     if not alternatives or not isinstance(record[read.response[0]], list):
         return alternatives if alternatives and len(alternatives) > 1 else ()
