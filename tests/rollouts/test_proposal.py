@@ -62,6 +62,7 @@ def test_nothing_is_proposed_that_could_be_wrong():
         lambda q, a: {"zot": q, "kram": GOLD, "output": a},
         lambda q, a: {"user_question": q + a, "info": {"reply": a}},
         lambda q, a: {"question": q, "answer": GOLD},
+        lambda q, a: {"prompt": q, "response_a": "A", "response_b": a},
         lambda q, a: {"messages": messages("Hello there.", "Well, hello.", q), "zot": a},
         lambda q, a: {"task_id": q[12:15], "completion": a},
     ]

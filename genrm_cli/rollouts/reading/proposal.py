@@ -13,7 +13,13 @@ from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
 from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path
-from genrm_cli.rollouts.reading.known_names import Role, is_label, likely_role, part_named
+from genrm_cli.rollouts.reading.known_names import (
+    Role,
+    is_label,
+    likely_role,
+    part_named,
+    plain_name,
+)
 from genrm_cli.rollouts.reading.values import distinct, is_messages, values_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
@@ -130,10 +136,12 @@ class _SampledLines:
         is_named = all(prompt.role == "prompt" for prompt in prompts)
         is_response = part_named(response.path.rpartition(".")[2]) == "response"
         for other in others:
-            # The same for all lines of a prompt, a response is a known answer.
+            # The same for all lines of a prompt, a response is a known answer; `response_a` beside
+            # `response_b` is one of a pair.
+            is_pair = other != response and plain_name(other.path) == plain_name(response.path)
             is_gold = is_named and other.role == "response" and other not in varying
             is_short = is_response and not other.has_prose
-            if not (is_gold or is_short or response.covers(other)):
+            if is_pair or not (is_gold or is_short or response.covers(other)):
                 return None
         return _propose(response, prompts)
 
