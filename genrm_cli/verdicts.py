@@ -297,7 +297,6 @@ class Outcome:
     latency_s: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_tokens: int = 0
     reply_text: str | None = None
     from_journal: bool = False
     journal_key: bytes = field(default=b"", compare=False)

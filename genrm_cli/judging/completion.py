@@ -50,7 +50,6 @@ def parse_completion(completion: object) -> Reply:
         content = message.get("content")
         usage = _object(_object(completion).get("usage"))
         reasoning = message.get("reasoning_content") or message.get("reasoning")
-        details = _object(usage.get("prompt_tokens_details"))
         return Reply(
             text=_text_in(content),
             reasoning=_text(reasoning) or "",
@@ -58,7 +57,6 @@ def parse_completion(completion: object) -> Reply:
             refusal=_text(message.get("refusal")),
             prompt_tokens=_count(usage.get("prompt_tokens")),
             completion_tokens=_count(usage.get("completion_tokens")),
-            cached_tokens=_count(details.get("cached_tokens")),
             tokens=_tokens(choice.get("logprobs")),
             model=_text(_object(completion).get("model")),
         )

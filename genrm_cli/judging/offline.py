@@ -191,7 +191,6 @@ class OfflineJudge(CachedJudge):
             outcome.reasks = stored.reasks
             outcome.prompt_tokens = stored.prompt_tokens
             outcome.completion_tokens = stored.completion_tokens
-            outcome.cached_tokens = stored.cached_tokens
             replies = (Reply(stored.reply_text),)
         for reply in replies:
             if stored is None:

@@ -102,7 +102,7 @@ class Reply(NamedTuple):
         reasoning: reasoning that the server separated from the content.
         finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None
             if unknown.
-        prompt_tokens: tokens read; None if the server does not report them. Likewise the two below.
+        prompt_tokens: tokens read; None if the server does not report them. Likewise the one below.
         tokens: if requested, the tokens of the text, each with the log probabilities of the
             likeliest tokens in its place, including its own.
     """
@@ -113,7 +113,6 @@ class Reply(NamedTuple):
     refusal: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    cached_tokens: int | None = None
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
     model: str | None = None
 
@@ -132,7 +131,6 @@ def count_reply(outcome: Outcome, reply: Reply) -> None:
     """Add the text and the tokens of a reply to an outcome."""
     outcome.prompt_tokens += reply.prompt_tokens or 0
     outcome.completion_tokens += reply.completion_tokens or 0
-    outcome.cached_tokens += reply.cached_tokens or 0
     outcome.reply_text = reply.text
 
 

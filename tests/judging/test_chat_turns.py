@@ -53,7 +53,7 @@ def test_a_turn_survives_the_journal_and_its_copy(tmp_path):
     }.items():
         path = str(tmp_path / f"{name}.sqlite")
         with Journal(path) as journal:
-            asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, 0, text)))
+            asyncio.run(journal.record(KEY, "p", Outcome(said, 1, 0.5, 10, 20, text)))
         with Journal(path) as journal, Journal(str(tmp_path / f"{name}.copy.sqlite")) as copy:
             copy.import_entries(journal.iter_entries())
             for each in (journal, copy):

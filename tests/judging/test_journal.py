@@ -23,9 +23,9 @@ from genrm_cli.judging.journal_file import FORMAT
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 LABEL = "m · nemotron-1"
-GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, '{"score_1": 4, ...}')
+GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, '{"score_1": 4, ...}')
 GRADED = Outcome(
-    Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, 64, '{"scores": {}}'
+    Grades((4.25, 1.0, 5.0), ("good", "Ünïcode 🎲", "")), 2, 1.5, 900, 120, '{"scores": {}}'
 )
 BAD = Outcome(Failure(FailureKind.TRUNCATED, "no room"), attempts=4)
 
