@@ -64,15 +64,8 @@ class Column:
 
     def spread(self, rows: Sequence[int], size: int) -> "Column":
         """Return the column of a group in which only some rollouts, in order, have values."""
-        if len(rows) == size:
-            return self
-        values: Values = [None] * size
-        notes = [None] * size if self.notes else []
-        for row, index in enumerate(rows):
-            values[index] = self.values[row]
-            if notes:
-                notes[index] = self.notes[row]
-        return Column(values, notes, self.failure)
+        row_of = {index: row for row, index in enumerate(rows)}
+        return self._picked([row_of.get(index) for index in range(size)])
 
     def checked(self, size: int, component: str) -> "Column":
         """Return the column if it has so many values, each a finite number or None, and notes that
@@ -102,12 +95,17 @@ class Column:
         """
         if not copies:
             return self
-        of = [
+        rows = [
             copies.get(index, index) if value is None else index
             for index, value in enumerate(self.values)
         ]
-        notes = [self.notes[index] for index in of] if self.notes else []
-        return Column([self.values[index] for index in of], notes, self.failure)
+        return self._picked(rows)
+
+    def _picked(self, rows: Sequence[int | None]) -> "Column":
+        def pick(cells: Sequence[Any]) -> list[Any]:
+            return [None if row is None else cells[row] for row in rows]
+
+        return Column(pick(self.values), pick(self.notes) if self.notes else [], self.failure)
 
 
 def _is_value(value: object) -> bool:

@@ -52,16 +52,12 @@ def compose_rewards(
     scored = [index for index, score in enumerate(base_scores) if score is not None]
     scores = [score for score in base_scores if score is not None]
     adjustments = plan_adjustments(scores, [shapes[index] for index in scored], terms)
-    rewards = [
-        score + adjustment.total() for score, adjustment in zip(scores, adjustments, strict=True)
-    ]
     composed = [NO_REWARD] * len(base_scores)
-    rows = zip(
-        scored, scores, adjustments, rewards, ranks_of(rewards), advantages_of(rewards), strict=True
-    )
-    for index, *numbers in rows:
-        composed[index] = RolloutReward(*numbers)
-    return composed
+    totals: list[float | None] = [None] * len(base_scores)
+    for index, score, adjustment in zip(scored, scores, adjustments, strict=True):
+        composed[index] = NO_REWARD._replace(base_score=score, adjustments=adjustment)
+        totals[index] = score + adjustment.total()
+    return with_totals(composed, totals)
 
 
 def with_totals(
