@@ -17,6 +17,9 @@ Json = dict[str, Any]
 TOKEN = "token-of-the-tests"
 READY_LIMIT_S = 300.0
 REPLY_LIMIT_S = 300.0
+# A judge's script for three responses that leaves one of them without any verdict: of three
+# comparisons two fail, and the one that is made in their place.
+FAILS_IN_PART: list[dict[str, int]] = [{"status": 500}, {"status": 500}, {}, {"status": 500}]
 
 
 class Served:

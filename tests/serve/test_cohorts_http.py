@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from served import judge_flags, serving, texts
+from served import FAILS_IN_PART, judge_flags, serving, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -173,12 +173,12 @@ async def test_any_text_is_an_id(served):
 
 
 def test_a_member_without_a_reward_is_judged_again(served, judge_server):
-    """Two of three comparisons failed with 500: the member that they cost its reward asks again,
-    and gets one.
+    """Two of three comparisons failed with 500, and the one in their place: the member that they
+    cost its reward asks again, and gets one.
 
     The rewards of the others do not change.
     """
-    judge_server.behave(script=[{"status": 500}] * 2)
+    judge_server.behave(script=FAILS_IN_PART)
     first, second, third = (rewards_of(begin(served, "failed-in-part", range(3))) for _ in range(3))
     assert first.count(None) == 1
     assert None not in second

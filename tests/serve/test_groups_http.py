@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from served import judge_flags, serving, texts
+from served import FAILS_IN_PART, judge_flags, serving, texts
 
 
 def responses(count, group):
@@ -231,10 +231,10 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
 
 
 def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server):
-    """Two of three comparisons fail with 500: one response has no reward until the request is
-    repeated.
+    """Two of three comparisons fail with 500, and the one in their place: one response has no
+    reward until the request is repeated.
     """
-    judge_server.behave(script=[{"status": 500}] * 2)
+    judge_server.behave(script=FAILS_IN_PART)
     given = {
         "id": "failed-in-part",
         "messages": "Why?",
@@ -242,7 +242,7 @@ def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server)
     }
     first, second, third = (served.group(**given) for _ in range(3))
     assert first["status"] == "partial"
-    assert first["metrics"]["unanswered"] == 2
+    assert first["metrics"]["unanswered"] == 3
     assert second["status"] == "scored"
     assert second["metrics"]["calls"] == 2
     assert third == second
