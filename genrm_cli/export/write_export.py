@@ -1,8 +1,8 @@
 """Export scored rollouts: read, choose, render, and write all outputs or none."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from genrm_cli.export.rows import ExportFormat
 from genrm_cli.json_types import Record
 from genrm_cli.scored.files import find_scored
 from genrm_cli.settings import Settings
-from genrm_cli.storage.encoding.parquet import ParquetWriter
+from genrm_cli.storage.encoding.parquet import require_parquet, write_parquet
 from genrm_cli.storage.encoding.records import parse_record, render_document, render_record
 from genrm_cli.storage.local.sinks import is_streamed
 from genrm_cli.storage.location import require_rl_prefix, sibling, stem_of
@@ -86,6 +86,8 @@ def export(
         stem = stem_of(output)
         by_name[VALIDATION] = f"{stem}.{VALIDATION}{output[len(stem) :]}"
     is_parquet = output.endswith(".parquet")
+    if is_parquet:
+        require_parquet(output)
     with (
         ExitStack() as opened,
         Outputs(store, overwrite=settings.output.force, mode=mode) as outputs,
@@ -93,14 +95,6 @@ def export(
     ):
         # Before anything is read: an output that cannot be written ends the command at once.
         sinks = {name: outputs.open(uri) for name, uri in by_name.items()}
-        tables = {
-            name: opened.enter_context(ParquetWriter(uri))
-            for name, uri in by_name.items()
-            if is_parquet
-        }
-        write = {
-            name: tables[name].append if is_parquet else sink.write for name, sink in sinks.items()
-        }
         suffixes = () if is_streamed(output) else (*format_.sides, _MANIFEST)
         beside = {suffix: outputs.open(sibling(output, suffix)) for suffix in suffixes}
         inputs = open_inputs(scored, format_, options, settings, opened)
@@ -108,12 +102,18 @@ def export(
         for input_ in inputs:
             for group in input_.run.iter_groups():
                 maker.add_group(input_, group)
-        keep = _balanced(rows, maker)
-        warnings = _write_rows(rows, keep, maker, write)
+        kept = _balanced(rows, maker)
+        for name, numbers in _split(rows, kept, maker).items():
+            maker.counts.rows[name] = len(numbers)
+            iter_lines = partial(_iter_lines, rows, numbers, format_, name)
+            if is_parquet:
+                write_parquet(by_name[name], iter_lines, sinks[name].write)
+            else:
+                for line in iter_lines():
+                    sinks[name].write(line)
+        warnings = _warnings_of_rows(rows, kept, maker)
         warnings += judging_warnings([each.run for each in inputs], format_.unit)
-        for name, table in tables.items():
-            table.write_to(sinks[name].write)
-        manifest = manifest_of(inputs, maker, rows.sides(keep), list(by_name.values()), warnings)
+        manifest = manifest_of(inputs, maker, rows.sides(kept), list(by_name.values()), warnings)
         for suffix, sink in beside.items():
             sink.write(
                 render_document(manifest if suffix == _MANIFEST else format_.sides[suffix](output))
@@ -145,45 +145,49 @@ def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
     return kept
 
 
-def _write_rows(
-    rows: RowSpool,
-    kept: NDArray[np.bool_],
-    maker: RowMaker,
-    write: Mapping[str, Callable[[bytes], object]],
-) -> list[str]:
-    """Write the rows to keep to the sides of the split, which `write` names, and return the
-    warnings about them.
-    """
+def _split(
+    rows: RowSpool, kept: NDArray[np.bool_], maker: RowMaker
+) -> dict[str, NDArray[np.int64]]:
+    """Return the numbers of the rows to keep by side of the split, in the order of writing."""
     options = maker.options
-    unit = maker.format.unit
+    leaders = np.array(rows.leaders, dtype=np.uint64)
     # By the prompt of the group, so that histories of one scenario stay on one side.
-    validation = validation_prompts(
-        [rows.leaders[row] for row in np.flatnonzero(kept)], options.split, options.seed
-    )
-    # KTO estimates the KL with the answer of the next row, which must be of another prompt.
-    order = spread_order(rows.leaders) if unit == "label" else range(len(rows))
-    for number in order:
-        if not kept[number]:
-            continue
-        name = VALIDATION if rows.leaders[number] in validation else TRAIN
-        maker.counts.rows[name] += 1
+    validation = validation_prompts(leaders[kept].tolist(), options.split, options.seed)
+    order = np.arange(len(rows))
+    if maker.format.unit == "label":
+        # KTO estimates the KL with the answer of the next row, which must be of another prompt.
+        order = np.array(spread_order(rows.leaders))
+    order = order[kept[order]]
+    is_held = np.isin(leaders[order], np.array(sorted(validation), dtype=np.uint64))
+    sides = {TRAIN: order[~is_held]}
+    return sides | {VALIDATION: order[is_held]} if options.split else sides
+
+
+def _iter_lines(
+    rows: RowSpool, numbers: NDArray[np.int64], format_: ExportFormat, split: str
+) -> Iterator[bytes]:
+    for number in numbers.tolist():
         line = rows.line(number)
-        if maker.format.name_split is not None:
+        if format_.name_split is not None:
             row = parse_record(line)
-            maker.format.name_split(row, name)
+            format_.name_split(row, split)
             line = render_record(row)
-        write[name](line)
+        yield line
+
+
+def _warnings_of_rows(rows: RowSpool, kept: NDArray[np.bool_], maker: RowMaker) -> list[str]:
+    options = maker.options
     strips = maker.format.strips_reasoning and options.reasoning == "keep"
     reasoned, alike = (
         int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning)
     )
     warnings = warnings_of(maker.counts, reasoned if strips else 0, alike)
-    if unit == "judgement":
+    if maker.format.unit == "judgement":
         warnings.append(
             "check that the judge's licence, or its provider's terms, allow training on its "
             "answers."
         )
-    if options.split and not validation:
+    if options.split and not maker.counts.rows[VALIDATION]:
         warnings.append("all rows answer one prompt: nothing was split off.")
     return warnings
 
