@@ -64,7 +64,7 @@ async def test_turns_of_one_session_follow_each_other():
 
 
 @pytest.mark.parametrize("side", ["policy", "client"])
-def test_private_data_end_a_session(side):
+async def test_private_data_end_a_session(side):
     """A turn of either side that matches a pattern is not kept, and the session is no sample."""
     private = "Write to mira@example.org."
 
@@ -72,19 +72,16 @@ def test_private_data_end_a_session(side):
         del conversation
         return private
 
-    async def play():
-        redactor = redactor_of(("email",))
-        sessions = HostedSessions(
-            MODEL_ENVIRONMENT, sample_set(), say, most=2, keep_s=10, redactor=redactor
-        )
-        opening = (await sessions.reset("one", EXAM)).text
-        seen = await sessions.step("one", private if side == "policy" else "What is it like?")
-        assert seen.text == opening
-        assert (seen.end and seen.end.reason) == "private_data"
-        assert seen.is_failure is True
-        assert (await sessions.look("one")).is_failure
-
-    asyncio.run(play())
+    redactor = redactor_of(("email",))
+    sessions = HostedSessions(
+        MODEL_ENVIRONMENT, sample_set(), say, most=2, keep_s=10, redactor=redactor
+    )
+    opening = (await sessions.reset("one", EXAM)).text
+    seen = await sessions.step("one", private if side == "policy" else "What is it like?")
+    assert seen.text == opening
+    assert (seen.end and seen.end.reason) == "private_data"
+    assert seen.is_failure is True
+    assert (await sessions.look("one")).is_failure
 
 
 async def test_a_turn_that_is_too_long_ends_a_session_without_it():
