@@ -60,7 +60,7 @@ def step_of(record: JsonObject) -> str | None:
 
 
 def digest_of_key(key: str) -> int:
-    """Return a 64-bit digest of a group's key."""
+    """Return a 64-bit digest of a group's key, or of any other text."""
     return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
 
 

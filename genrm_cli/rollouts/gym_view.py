@@ -6,12 +6,12 @@ than plain text becomes empty.
 Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py`.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.json_types import JsonObject, field_at
+from genrm_cli.rollouts.group_keys import digest_of_key
 from genrm_cli.rollouts.reading.values import (
     list_or_empty,
     object_or_empty,
@@ -107,8 +107,7 @@ def digest_of_gym_input(record: JsonObject) -> int | None:
     request = record.get("responses_create_params")
     if not isinstance(request, dict):
         return None
-    given = json.dumps(request.get("input"), sort_keys=True).encode()
-    return int.from_bytes(hashlib.blake2b(given, digest_size=8).digest(), "little")
+    return digest_of_key(json.dumps(request.get("input"), sort_keys=True))
 
 
 def gym_history(history: object) -> Turns:

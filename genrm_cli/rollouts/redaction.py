@@ -49,18 +49,13 @@ class Redactor:
 
     def _mask_numbers(self, text: str, counts: Counter[str]) -> str:
         """Mask lines that contain a long enough number; no form spans lines."""
-        pieces: list[str] = []
-        done = 0
-        while (found := _LONG_NUMBER.search(text, done)) is not None:
-            start = max(done, text.rfind("\n", done, found.start()) + 1)
-            end = text.find("\n", found.end())
-            end = len(text) if end < 0 else end
-            line = text[start:end]
-            for name, form in self._numbers:
-                line = _mask(line, form, name, counts)
-            pieces += text[done:start], line
-            done = end
-        return "".join((*pieces, text[done:])) if pieces else text
+        lines = text.split("\n")
+        for number, line in enumerate(lines):
+            if _LONG_NUMBER.search(line):
+                for name, form in self._numbers:
+                    line = _mask(line, form, name, counts)
+                lines[number] = line
+        return "\n".join(lines)
 
 
 def _number_forms(names: Sequence[str]) -> list[tuple[str, Form]]:

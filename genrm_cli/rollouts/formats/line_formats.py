@@ -13,7 +13,7 @@ from genrm_cli.rollouts.formats.shapes import (
     read_conversation,
 )
 from genrm_cli.rollouts.reading.account import repeated_reference
-from genrm_cli.rollouts.reading.answers import alternatives_of, is_reply
+from genrm_cli.rollouts.reading.answers import FAILED, alternatives_of, is_reply
 from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, REFERENCES, Fields
 from genrm_cli.rollouts.reading.line_fields import (
     CONVERSATIONS,
@@ -38,7 +38,6 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
 # Beside one of these, `score` is the reward: verl, SkyRL and Atropos. For others, it may be any.
 _SCORING = frozenset(("gts", "step", "output_response", "prefix"))
-_FAILED = ("errored", "canceled", "expired")  # requests of an Anthropic batch
 # Looked up for each conversation, of which few have any.
 _REFERENCES = frozenset(REFERENCES)
 
@@ -94,7 +93,7 @@ def _failure_of(record: Record, reply: object) -> str | None:
     errors = [] if _request_id(record) is None else [record.get("error")]
     if isinstance(reply, dict) and is_reply(reply):
         errors.append(object_or_empty(reply.get("body", reply)).get("error"))
-        errors.append(reply.get("type") if reply.get("type") in _FAILED else None)
+        errors.append(reply.get("type") if reply.get("type") in FAILED else None)
     return next(filter(None, map(failure_of, errors)), None)
 
 

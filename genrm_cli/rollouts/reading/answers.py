@@ -39,7 +39,8 @@ _ASKED = (
     ("prompt",),
     ("inputText",),
 )
-_OUTCOMES = ("succeeded", "errored", "canceled", "expired")  # of a request of an Anthropic batch
+FAILED = ("errored", "canceled", "expired")
+"""The types of the results of an Anthropic batch that hold no reply."""
 # A text of an API comes with one of these.
 _CHOICE_NAMES = frozenset(("index", "finish_reason", "logprobs"))
 _HOLDERS = ("message", "content", "output")  # where a reply has the message as an object
@@ -58,7 +59,11 @@ def is_reply(value: object) -> bool:
     """Whether a value is what came back from an API."""
     if not isinstance(value, dict):
         return False
-    if "body" in value or value.get("type") in _OUTCOMES or alternatives_of(value) != [value]:
+    if (
+        "body" in value
+        or value.get("type") in ("succeeded", *FAILED)
+        or alternatives_of(value) != [value]
+    ):
         return True
     return any(isinstance(value.get(name), dict | list) for name in _HOLDERS)
 
