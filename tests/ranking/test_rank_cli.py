@@ -177,7 +177,8 @@ def test_a_judge_that_fails_is_no_opinion(
     found = json.loads(ended.out)
     assert (ended.code, found["failed"], found["n_verdicts"]) == (6, 3, 5)
     assert "3 of 8 comparisons failed, more than --max-unscored 0.05 allows" in ended.err
-    stopped = call("rank", *files, *judge_server.flags, *flags, "--max-calls", 1, "--json")
+    again = ("--reask", 1, "--max-calls", 1, "--json")
+    stopped = call("rank", *files, *judge_server.flags, *flags, *again)
     assert (stopped.code, "--max-calls stopped the run" in stopped.err) == (6, True)
 
 
