@@ -71,7 +71,8 @@ class Source(AbstractContextManager["Source"]):
         unpacked_bytes = 0
         try:
             # Opened again, as a duplicate of the descriptor would share its position.
-            with open(f"/dev/fd/{self.content.fileno()}", "rb", CHUNK_BYTES) as file:  # noqa: PTH123
+            again = f"/dev/fd/{self.content.fileno()}"
+            with open(again, "rb", CHUNK_BYTES) as file:  # noqa: PTH123
                 for record in container.read_packed(file, self.uri, most):
                     if self.stop():
                         raise StoppedError
