@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from genrm_cli.evaluation.asked_lines import ListsInBothOrders, iter_asked, outcome_for
+from genrm_cli.evaluation.asked_lines import ListsInBothOrders, outcome_for
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.verdicts import Failure, Grades, Outcome
 
@@ -80,8 +80,3 @@ def test_a_line_that_is_longer_than_a_list_is_shown_as_pairs(lines, call, judge_
     flags = ("--judging", "listwise", "--list-size", "3", "--no-probe", "--dry-run", "--json")
     plan = json.loads(call("eval", "pairs.jsonl", *judge_server.flags, *flags).ended(0).out)
     assert plan["planned"] == 20
-
-
-def test_no_line_is_none():
-    """Without pairs, nothing is asked."""
-    assert not list(iter_asked([], None))

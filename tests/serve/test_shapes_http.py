@@ -353,19 +353,6 @@ def test_a_shape_without_a_size_says_how_to_give_it(served):
     assert "?size=N" in reply.text
 
 
-def test_the_cohort_size_is_a_setting(limited):
-    """`--cohort-size` serves trainers that cannot say it."""
-    bodies = [
-        {
-            "prompt": "Why?",
-            "response": text,
-            "label": "sized",
-        }
-        for text in texts(2)
-    ]
-    assert [reply.status_code for reply in post_all(limited, "/slime", bodies)] == [200, 200]
-
-
 def test_on_failure_sends_the_users_number(limited, judge_server):
     """Where a number is required, only if the user says so; it is counted. Elsewhere a failure
     stays null.

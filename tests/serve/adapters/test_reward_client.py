@@ -50,18 +50,6 @@ def test_a_group_is_scored(served):
     assert reply["rewards"][2] is None
 
 
-async def test_members_are_scored_together(served):
-    """Each waits for the others; ids may hold any character, but member ids no slash."""
-    client = RewardClient(served.url)
-    given = enumerate(texts(3, "members"))
-    replies = await asyncio.gather(
-        *(client.score_member("a/b ü?", f"m?{n}", 3, "Why?", text) for n, text in given)
-    )
-    rewards = [reply["reward"] for reply in replies]
-    assert rewards == sorted(rewards)
-    assert {reply["group_id"] for reply in replies} == {"a/b ü?"}
-
-
 async def test_a_group_meets_at_one_of_several_servers(served, genrm, judge_server):
     """Whichever process asks, in whatever order it lists them; without its server, a group meets at
     the other one, and the groups of the other one do not move.
