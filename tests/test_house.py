@@ -186,6 +186,7 @@ HOMES = {
         "judging.rubrics",
         "judging.completion",
         "judging.journal_file",
+        "sessions.therapy.session_scenario",
     ),
     "orjson": (
         "storage",
@@ -196,7 +197,6 @@ HOMES = {
         "http_server",
         "batches.batch_api",
         "serve",
-        "sessions.hosting",
     ),
     "numpy": (*PURE, "evaluation", "jobs.stores", "scored.groups", "export", "report"),
     "phonenumbers": ("rollouts.private_numbers",),

@@ -109,4 +109,5 @@ def read_summary(uri: str, store: Store) -> Record | None:
         summary = json.loads(store.at(uri).read() or b"")
     except ValueError:
         return None
-    return summary if summary.get("format") == SUMMARY_FORMAT else None
+    is_known = isinstance(summary, dict) and summary.get("format") == SUMMARY_FORMAT
+    return summary if is_known else None

@@ -56,16 +56,17 @@ def test_a_scenario_is_checked():
         ({"synthetic": None}, "declare exactly one"),
         ({"deidentified": True}, "declare exactly one"),
         ({"difficulty": "hard"}, "beginner, intermediate, advanced"),
-        ({"trust": 1.5}, "a number from 0 to 1"),
-        ({"openings": []}, "a list of texts"),
+        ({"trust": 1.5}, "<= 1.0 - at `$.trust`"),
+        ({"openings": []}, ">= 1 - at `$.openings`"),
         ({"mood": "sad"}, "unknown field 'mood'"),
         ({"facts": None}, "missing required field `facts`"),
     ]
     for change, said in cases:
         table = {name: value for name, value in {**TABLE, **change}.items() if value is not None}
-        with pytest.raises(InputError, match=said) as refused:
+        with pytest.raises(InputError) as refused:
             parse_scenario_table(table, "file.toml: scenario 1")
         assert str(refused.value).startswith("file.toml: scenario 1 ('x')")
+        assert said in str(refused.value)
 
 
 def test_two_scenarios_of_one_id_are_refused(tmp_path):
