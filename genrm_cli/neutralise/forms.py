@@ -122,10 +122,8 @@ class Forms:
             codes = _codes_of(text)
             if len(found) >= _MOST_FORMS:
                 # Break up all forms that begin as those found; in the end, everything.
-                begins = {int(codes[place - 1]) for place in np.flatnonzero(is_place)}
-                is_place[1:] |= attempt > 1
-                for code in begins:
-                    is_place[1:] |= codes == code
+                begins = codes[np.flatnonzero(is_place) - 1]
+                is_place[1:] |= (attempt > 1) | np.isin(codes, begins)
             codes = np.insert(codes, np.flatnonzero(is_place), ord(self.wedge))
             text = _text_of(codes)
         return text, tuple(forms)

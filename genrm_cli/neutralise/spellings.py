@@ -4,7 +4,8 @@ The text is an array of code points. Each step finds the spellings of one kind w
 operations, so that a text that consists of them takes no longer than others: about 40 ms for each
 megabyte, where a regular expression and a call for each took a second."""
 
-from collections.abc import Iterable
+import string
+from collections.abc import Callable, Iterable
 from functools import cache
 from html.entities import html5
 from typing import NamedTuple
@@ -178,18 +179,20 @@ def _number(signs: Signs, begins: Indices, count: int) -> Indices:
 
 @cache
 def _hexadecimal() -> NDArray[np.int8]:
-    table = np.full(0x80, -1, dtype=np.int8)
-    for sign in "0123456789abcdefABCDEF":
-        table[ord(sign)] = int(sign, 16)
-    return table
+    return _table("0123456789abcdefABCDEF", lambda sign: int(sign, 16))
 
 
 @cache
 def _alphanumeric() -> NDArray[np.int8]:
     """Return a number from 1 for each letter and digit, -1 for other ASCII signs."""
-    signs = [chr(code) for code in range(0x80) if chr(code).isalnum()]
+    signs = string.digits + string.ascii_letters
+    return _table(signs, lambda sign: signs.index(sign) + 1)
+
+
+def _table(signs: str, value: Callable[[str], int]) -> NDArray[np.int8]:
     table = np.full(0x80, -1, dtype=np.int8)
-    table[[ord(sign) for sign in signs]] = np.arange(1, len(signs) + 1)
+    for sign in signs:
+        table[ord(sign)] = value(sign)
     return table
 
 
