@@ -239,11 +239,13 @@ def stdout_console() -> Console:
     return _Console(highlight=False)
 
 
-def print_json(value: Record) -> None:
-    """Print one JSON object to stdout."""
+def print_json(value: object) -> None:
+    """Print a record or a JSON object to stdout."""
+    from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.encoding.records import render_record
 
-    typer.echo(escaped_in_json(render_record(value).decode()), nl=False)
+    document = value if isinstance(value, dict) else to_json(value)
+    typer.echo(escaped_in_json(render_record(document).decode()), nl=False)
 
 
 def print_text(text: str = "") -> None:

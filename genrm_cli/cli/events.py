@@ -5,10 +5,10 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
 from genrm_cli.cli.console import say, say_error, say_warning, showing_progress, text_of
 from genrm_cli.errors import StorageError, counted
@@ -18,6 +18,9 @@ from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
+
+if TYPE_CHECKING:
+    from genrm_cli.jobs.context import RunContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +103,20 @@ def _print(event: Event) -> None:
 
 
 @contextlib.contextmanager
-def watched(settings: Settings, *log_only: type[Event]) -> Iterator[tuple[RunProgress, Events]]:
-    """Print and log the events and the progress of a run."""
+def watched(
+    settings: Settings, api_keys: Mapping[str, str] | None = None
+) -> Iterator["RunContext"]:
+    """Yield a run whose events and progress are printed and logged."""
+    from genrm_cli.jobs.context import new_run
+
     progress = RunProgress()
     # The result of `eval` names the judge.
-    if settings.output.json_output:
-        log_only = (JudgeEvent, *log_only)
+    log_only = (JudgeEvent,) if settings.output.json_output else ()
     with (
         Events(settings.output.log_json, *log_only) as events,
         showing_progress(progress, events),
     ):
-        yield progress, events
+        yield new_run(settings, api_keys, progress, events)
 
 
 def _requests_lines(event: RequestsEvent) -> Iterator[str]:

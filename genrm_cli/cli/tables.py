@@ -14,7 +14,14 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from genrm_cli.cli.console import escaped, escaped_line, stdout_console, wrapped_lines
+from genrm_cli.cli.console import (
+    escaped,
+    escaped_line,
+    print_json,
+    stdout_console,
+    wrapped_lines,
+)
+from genrm_cli.settings import Settings
 
 # One space would let numbers of neighbouring columns run together.
 _GAP = 2
@@ -118,6 +125,14 @@ class Table:
         for cells, style in self._rows:
             table.add_row(*(Text(cells[column]) for column in panel), style=style)
         return table
+
+
+def print_result(settings: Settings, result: object, *parts: str | Table) -> None:
+    """Print a result to stdout: with --json as one object, else as texts and tables."""
+    if settings.output.json_output:
+        print_json(result)
+    else:
+        print_parts(*parts)
 
 
 def print_parts(*parts: str | Table) -> None:

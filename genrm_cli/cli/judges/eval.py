@@ -9,7 +9,7 @@ from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE, masked_text
-from genrm_cli.cli.tables import print_parts
+from genrm_cli.cli.tables import print_parts, print_result
 from genrm_cli.errors import GenrmError, JudgeError, TooManyUnscoredError, UsageError, counted
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import setting
@@ -131,19 +131,14 @@ def _measure(
     """Ask a judge about the pairs, and print how often it is right; results go to `places`."""
     from genrm_cli.cli.judges.eval_text import iter_result_parts
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
-    from genrm_cli.jobs.context import new_run
-    from genrm_cli.scored.json_form import to_json
 
     output, sentinels, to_label = places.values()
-    with watched(settings) as (progress, events):
-        run = new_run(settings, find_api_keys(settings), progress, events)
+    with watched(settings, find_api_keys(settings)) as run:
         result = run_to_end(evaluate_judge(pairs, output, run, sentinels, labels, to_label))
     if result is None:
         return 0
-    if settings.output.json_output:
-        print_json(to_json(result))
-    elif output != "-" and not settings.output.quiet:
-        print_parts(*iter_result_parts(result))
+    if settings.output.json_output or (output != "-" and not settings.output.quiet):
+        print_result(settings, result, *iter_result_parts(result))
     if result.judge.is_baseline:
         say_warning(BASELINE_NOTICE)
     for reject in result.rejects[:1]:
@@ -178,9 +173,7 @@ def _compare(
         naming_cell,
         write_grid,
     )
-    from genrm_cli.jobs.context import new_run
     from genrm_cli.report.grid_page import write_grid_page
-    from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.store import Store
 
     for uri in (output, page):
@@ -191,8 +184,8 @@ def _compare(
     first_error: GenrmError | None = None
     for cell in cells:
         try:
-            with naming_cell(cell), watched(settings) as (progress, events):
-                run = new_run(cell.settings, find_api_keys(cell.settings), progress, events)
+            keys = find_api_keys(cell.settings)
+            with naming_cell(cell), watched(cell.settings, keys) as run:
                 result = run_to_end(evaluate_judge(pairs, None, run, journal_for=output))
                 if result is None:
                     return 0
@@ -213,8 +206,6 @@ def _compare(
         store = Store(settings.storage)
         overwrite = settings.output.force
         write_grid_page(page, compared, grid_points(compared), store, overwrite=overwrite)
-    if settings.output.json_output:
-        print_json(to_json(compared))
-    elif output != "-" and not settings.output.quiet:
-        print_parts(*iter_grid_parts(compared))
+    if settings.output.json_output or (output != "-" and not settings.output.quiet):
+        print_result(settings, compared, *iter_grid_parts(compared))
     return 0 if first_error is None else first_error.exit_code

@@ -1,11 +1,11 @@
 """`genrm rank`: which policy is better, from pairwise verdicts on the same prompts."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import (
     number_text,
     percent_text,
-    print_json,
     range_text,
     say_warning,
 )
@@ -13,7 +13,7 @@ from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import ROLLOUTS, Invocation, run_to_end
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
-from genrm_cli.cli.tables import Table, names, numbers, print_parts
+from genrm_cli.cli.tables import Table, names, numbers, print_result
 from genrm_cli.errors import counted
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import setting
@@ -75,10 +75,8 @@ def rank(
         refuse_partial,
         split_options,
     )
-    from genrm_cli.scored.json_form import to_json
 
     given = invocation.settings
-    as_json = given.output.json_output
     options, own = split_options(
         given,
         policy_field=policy_field,
@@ -90,20 +88,13 @@ def rank(
     )
     if given.output.dry_run:
         plan = plan_ranking(rollouts, options, new_run(own, invocation.api_keys))
-        if as_json:
-            print_json(to_json(plan))
-        else:
-            print_parts(plan.text(), *plan_lines(plan.estimate))
+        print_result(given, plan, plan.text(), *plan_lines(plan.estimate))
         return
-    with watched(given) as (progress, events):
-        run = new_run(own, invocation.api_keys, progress, events)
+    with watched(own, invocation.api_keys) as run:
         ranking = run_to_end(rank_policies(rollouts, options, run, labels))
     if report is not None:
         _write_page(ranking, report, given)
-    if as_json:
-        print_json(to_json(ranking))
-    else:
-        _print_ranking(ranking)
+    print_result(given, ranking, *_iter_parts(ranking))
     if ranking.judged_by.is_baseline:
         say_warning(BASELINE_NOTICE)
     for warning in ranking.warnings:
@@ -123,23 +114,25 @@ def _write_page(ranking: "Ranking", uri: str, settings: Settings) -> None:
     write_report([], uri, settings, policies=section)
 
 
-def _print_ranking(ranking: "Ranking") -> None:
+def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
+    """Yield the leaderboard, who beats whom, and sentences."""
     heads = numbers("rank", "wins", "95 %", "Elo", "±", "adj.", "prompts", "verdicts", "chars")
     table = Table([*names("policy"), *heads])
     for row in ranking.policies:
         table.add(row.name, *_cells(row))
-    print_parts(table)
+    yield table
     accounted = f"with {counted(ranking.comparisons_accounted, 'comparison')} accounted for"
     if len(ranking.policies) > 2:
         legend = f"Row beats column, in percent, ± half of the 95 % interval; * sure {accounted}."
-        print_parts("", _matrix(ranking), "", legend)
-    legend = (
+        yield from ("", _matrix(ranking), "", legend)
+    yield (
         f"\nwins: share won against {ranking.baseline or 'all others'}, both orders alike. rank: "
         f"ranks that remain {accounted}. {_INTERVALS[ranking.interval]} Elo: strength against "
         f"{ranking.baseline or 'the mean'}, ± half of the 95 % interval; adj.: if all responses "
-        "were equally long."
+        "were equally long.\n"
     )
-    print_parts(legend, "", *ranking.findings, *map(_labelled_text, ranking.labelled))
+    yield from ranking.findings
+    yield from map(_labelled_text, ranking.labelled)
 
 
 def _labelled_text(found: "LabelledWinRate") -> str:

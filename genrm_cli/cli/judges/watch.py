@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import print_json, say, say_warning
+from genrm_cli.cli.console import say, say_warning
 from genrm_cli.cli.options import Invocation, argument
-from genrm_cli.cli.tables import print_parts
+from genrm_cli.cli.tables import print_result
 from genrm_cli.errors import InputError, UsageError, WatchError
 from genrm_cli.settings.declare import setting
 
@@ -75,11 +75,9 @@ def watch(
         worst = timelines.worst.value
         write_page(page, worst, judges_shown, states, store, overwrite=output.force)
         say(f"page  {page}")
-    if output.json_output:
-        dumps = [to_json(state) for state in timelines.states]
-        print_json({"format": 1, "state": timelines.worst, "dumps": dumps})
-    else:
-        print_parts(*iter_history_parts(timelines))
+    dumps = [to_json(state) for state in timelines.states]
+    document = {"format": 1, "state": timelines.worst, "dumps": dumps}
+    print_result(invocation.settings, document, *iter_history_parts(timelines))
     return WatchError.exit_code if timelines.worst in output.refused_states else 0
 
 

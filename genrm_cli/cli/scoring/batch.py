@@ -39,11 +39,9 @@ def batch(
       --wait 0
     """
     from genrm_cli.batches.answer_files import answer_files
-    from genrm_cli.jobs.context import new_run
 
     settings = invocation.settings
-    with watched(settings) as (progress, events):
-        run = new_run(settings, invocation.api_keys, progress, events)
+    with watched(settings, invocation.api_keys) as run:
         replies = run_to_end(answer_files(requests, run, wait, cancel=cancel))
     if settings.output.json_output:
         print_json({"replies": replies})

@@ -54,8 +54,8 @@ def compare(
         raise InputError(f"{counted(count, 'response')} given; expected 2 to {MAX_RESPONSES}.")
     if count < 2:
         settings = changed(settings, probe=False)  # no call to a judge
-    with watched(settings) as (progress, events):
-        scorer = GroupScorer(settings, invocation.api_keys, progress, events)
+    with watched(settings, invocation.api_keys) as run:
+        scorer = GroupScorer(settings, run.api_keys, run.progress, run.on_event)
         result = run_to_end(scorer.score_once(group))
     if settings.judge.judge is not None:
         say_warning(BASELINE_NOTICE)

@@ -5,7 +5,7 @@ asked about some of the groups in that one, too. The modes are compared by what 
 same reliability: the trial shows the noise of both, not whether the judge is right."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from genrm_cli.cli.scoring.summary import interval_text
 from genrm_cli.errors import GenrmError, InputError, counted
 from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import (
+    LISTS,
     predicted_reliability,
     remedy_text,
     typical_size,
@@ -47,36 +48,55 @@ def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class _ModeTrial:
-    """One mode of the judge, tried on some groups; `settings` are those of the whole run in it."""
+    """One mode of the judge, tried on some groups.
+
+    Attributes:
+        settings: those of the whole run in this mode, with the expected count.
+        counts: rings or repeats for reliable rewards: at best, as expected, at worst; empty where
+            the trial does not tell.
+    """
 
     settings: Settings
     record: "RunRecord"
+    counts: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Settings, record: "RunRecord") -> "_ModeTrial":
+        """Read what a trial says about the whole run."""
+        needed = record.rings_needed
+        word = reliability_word(record.reliability_interval)
+        is_counted = record.strategy in ("ring", LISTS)
+        if needed is None or needed.expected is None or word == "unknown" or not is_counted:
+            return cls(settings, record)
+        # Infinite where all pairs, or the most repeats, would not be enough.
+        ends = (needed.at_best or 1.0, needed.expected, needed.at_worst or float("inf"))
+        counts = tuple(max(1.0, each) for each in ends)
+        return cls(settings, record, counts).with_count(counts[1])
+
+    def with_count(self, count: float) -> "_ModeTrial":
+        """Return the trial with another expected count."""
+        needed = self.record.rings_needed
+        name = "ring_k" if needed is None else needed.setting
+        value = int(count) if name == "repeats" else count
+        counts = self.counts and (self.counts[0], count, self.counts[2])
+        return replace(self, settings=changed(self.settings, **{name: value}), counts=counts)
 
     @property
     def mode(self) -> str:
+        """The value of `judging`."""
         return self.settings.judge.judging
 
     @property
-    def counts(self) -> tuple[float, float, float] | None:
-        """The rings or repeats that reach a reliable reward at best, as expected, and at worst;
-        None where the trial does not tell.
-        """
-        needed = self.record.rings_needed
-        word = reliability_word(self.record.reliability_interval)
-        if needed is None or needed.expected is None or word == "unknown":
-            return None
-        # Infinite where all pairs, or the most repeats, would not be enough.
-        at_worst = float("inf") if needed.at_worst is None else needed.at_worst
-        return max(1.0, needed.at_best or 1.0), max(1.0, needed.expected), max(1.0, at_worst)
+    def groups(self) -> str:
+        """The number of groups tried, with its noun."""
+        return counted(self.record.groups - self.record.groups_left_out, "group")
 
-    def whole(self) -> Settings:
-        """Return the settings of the whole run with the expected count."""
-        needed = self.record.rings_needed
-        if self.counts is None or needed is None:
-            return self.settings
-        count = self.counts[1]
-        value = int(count) if needed.setting == "repeats" else count
-        return changed(self.settings, **{needed.setting: value})
+    def spent(self, uri: str, keys: Mapping[str, str]) -> list[float]:
+        """Return the cost of the whole run for each of the counts; in tokens without prices."""
+        plan = _preview(uri, changed(self.settings, use_journal=False), keys).plan
+        expected = plan.tokens_in + plan.tokens_out if plan.cost is None else plan.cost
+        # It grows with rings or repeats, so one estimate is enough.
+        return [expected * count / self.counts[1] for count in self.counts]
 
 
 def recommend(
@@ -88,27 +108,27 @@ def recommend(
         record: of the trial.
         settings: those of the whole run, as the user gave them.
     """
-    trial = _ModeTrial(settings, record)
+    trial = _ModeTrial.of(settings, record)
     advice = {"mode": f"{trial.mode}, as in the trial"}
     other_mode = _preview(uri, settings, keys).other_mode
     if other_mode is not None:
         trial, advice["mode"] = _choose_mode(trial, other_mode[0], uri, keys)
     needed = trial.record.rings_needed
-    whole = trial.whole()
     if needed is not None:
-        expected = getattr(whole.pairing, needed.setting)
-        most = expected if trial.counts is None else trial.counts[2]
+        expected = getattr(trial.settings.pairing, needed.setting)
+        most = trial.counts[2] if trial.counts else expected
         tried = getattr(trial.record, needed.setting) or 0
-        if not trial.record.groups_left_out and tried > expected:
+        is_covered = not trial.record.groups_left_out and tried > expected
+        if is_covered:
             # Verdicts on all groups are paid, and fewer may not show the judge's noise again.
-            whole = changed(whole, **{needed.setting: tried})
+            trial = trial.with_count(tried)
             expected = tried
         worst = "more than the most" if most == float("inf") else f"{most:g}"
         sure = "" if most <= expected else f" as expected, {worst} to be sure"
-        if trial.counts is not None or expected == tried:
+        if trial.counts or is_covered:
             advice[_COUNTED[needed.setting]] = f"{flag_of(needed.setting)} {expected:g}{sure}"
     advice["reliability"] = _reliability_text(trial)
-    advice["cost"] = _preview(uri, whole, keys).plan.text()
+    advice["cost"] = _preview(uri, trial.settings, keys).plan.text()
     return advice
 
 
@@ -122,29 +142,20 @@ def _choose_mode(
         other = _try_mode(trial, mode, uri, keys)
     except GenrmError as error:
         return trial, f"{as_given}; {mode} failed: {text_of(error)}"
-    groups = counted(other.record.groups - other.record.groups_left_out, "group")
-    if trial.counts is None or other.counts is None:
-        unknown = mode if other.counts is None else trial.mode
-        return trial, f"{as_given}; what {unknown} needs is unknown from {groups}"
-    ranges = {}
-    for each in (trial, other):
-        # What a run takes grows with its rings or repeats, so one estimate is enough.
-        plan = _preview(uri, each.whole(), keys, use_journal=False).plan
-        spent = plan.tokens_in + plan.tokens_out if plan.cost is None else plan.cost
-        least, expected, most = each.counts or (1.0, 1.0, 1.0)
-        ranges[each.mode] = (spent * least / expected, spent, spent * most / expected)
-    unit = "" if trial.settings.limits.price_in or trial.settings.limits.price_out else " tokens"
-    cheaper, dearer = (trial, other)
-    if ranges[mode][1] < ranges[trial.mode][1]:
-        cheaper, dearer = (other, trial)
-    at_most = ranges[cheaper.mode][2]
-    at_least = ranges[dearer.mode][0]
-    if at_most >= at_least:
-        return trial, f"{as_given}; {groups} do not show whether {mode} costs less"
+    for each in (other, trial):
+        if not each.counts:
+            return trial, f"{as_given}; what {each.mode} needs is unknown from {each.groups}"
+    (of_cheaper, cheaper), (of_dearer, dearer) = sorted(
+        ((each.spent(uri, keys), each) for each in (trial, other)), key=lambda pair: pair[0][1]
+    )
+    if of_cheaper[2] >= of_dearer[0]:
+        return trial, f"{as_given}; {other.groups} do not show whether {mode} costs less"
+    limits = trial.settings.limits
+    unit = "" if limits.price_in or limits.price_out else " tokens"
     return cheaper, (
-        f"--judging {cheaper.mode}, at most {at_most:,.4g}{unit} for reliable rewards, where "
-        f"{dearer.mode} takes {at_least:,.4g} or more; genrm eval --compare-modes measures which "
-        "is right more often"
+        f"--judging {cheaper.mode}, at most {of_cheaper[2]:,.4g}{unit} for reliable rewards, where "
+        f"{dearer.mode} takes {of_dearer[0]:,.4g} or more; genrm eval --compare-modes measures "
+        "which is right more often"
     )
 
 
@@ -170,7 +181,7 @@ def _try_mode(trial: _ModeTrial, mode: str, uri: str, keys: Mapping[str, str]) -
         raise report.only_error
     if report.last is None or report.last.record is None:
         raise InputError("nothing was scored.")
-    return _ModeTrial(settings, report.last.record)
+    return _ModeTrial.of(settings, report.last.record)
 
 
 def _reliability_text(trial: _ModeTrial) -> str:
@@ -185,11 +196,10 @@ def _reliability_text(trial: _ModeTrial) -> str:
     if mean is None or interval is None:
         sizes = map(int, record.group_sizes)
         return f"unknown: {unmeasured_text(sizes, record.strategy, record.repeats, flag_of)}"
-    groups = counted(record.groups - record.groups_left_out, "group")
-    found = f"{mean:.2f}{interval_text(interval)} in {groups} of the trial"
+    found = f"{mean:.2f}{interval_text(interval)} in {trial.groups} of the trial"
     if reliability_word(interval) == "unknown":
         return f"unknown: {found} says little"
-    if trial.counts is None or needed is None or n is None:
+    if needed is None or n is None or not trial.counts:
         remedy = remedy_text(needed, mean, flag_of, is_panel=record.panel is not None)
         return f"{found}: {remedy}"
     if needed.setting == "repeats":
@@ -197,23 +207,19 @@ def _reliability_text(trial: _ModeTrial) -> str:
         factor = trial.counts[1] / record.repeats
         ends = [factor * each / (1 + (factor - 1) * each) for each in (mean, *interval)]
     else:
-        tried = compile_plan(trial_settings(trial.settings)).pairing
-        plan = compile_plan(trial.whole()).pairing
+        plan = compile_plan(trial.settings).pairing
+        tried = replace(plan, ring_k=record.ring_k or plan.ring_k)
         ends = [predicted_reliability(tried, plan, n, each) for each in (mean, *interval)]
     expected, low, high = ends
     return f"{expected:.2f} ({range_text(low, high, '.2f', unit=1)}) expected; {found}"
 
 
-def _preview(
-    uri: str, settings: Settings, keys: Mapping[str, str], *, use_journal: bool = True
-) -> "Preview":
-    """Return what a whole run would ask, less what its journal has if that is used."""
+def _preview(uri: str, settings: Settings, keys: Mapping[str, str]) -> "Preview":
+    """Return what a whole run would ask, less what its journal has."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.previews.preview import iter_previews
 
-    if not use_journal:
-        settings = changed(settings, use_journal=False)
     check_settings(settings)
     [found] = iter_previews([uri], new_run(settings, keys))
     if isinstance(found, GenrmError):

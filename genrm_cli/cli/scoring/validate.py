@@ -17,7 +17,6 @@ def validate(invocation: Invocation, rollouts: list[str] = ROLLOUTS) -> int:
 
     Example: genrm validate rollouts.jsonl --price-in 0.5 --price-out 2
     """
-    from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.estimate import total_of
     from genrm_cli.jobs.previews.preview import Preview, iter_previews
@@ -29,8 +28,7 @@ def validate(invocation: Invocation, rollouts: list[str] = ROLLOUTS) -> int:
     alone = is_one_input(rollouts) or settings.input.together
     previews: list[Preview] = []
     codes: list[int] = []
-    with watched(settings) as (progress, events):
-        run = new_run(settings, progress=progress, on_event=events)
+    with watched(settings) as run:
         for found in iter_previews(rollouts, run, torn):
             error = found.error if isinstance(found, Preview) else found
             codes.append(0 if error is None else error.exit_code)
