@@ -1,6 +1,8 @@
 """`genrm eval`: measure a judge on pairs with a known better answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,46 +22,56 @@ if TYPE_CHECKING:
     from genrm_cli.evaluation.grid import GridCell
 
 
-def eval_(
-    invocation: Invocation,
-    pairs: str = argument(
-        "PAIRS",
-        "Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, "
-        "RewardBench, RM-Bench, or prompt, chosen, rejected.",
-    ),
-    output: str | None = setting(
+_option = partial(setting, is_common=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOptions:
+    """What to compare a judge with, and where results go."""
+
+    output: str | None = _option(
         "Where to write the metrics and all outcomes: a path, s3://..., or - for stdout.",
         short_flag="-o",
         metavar="RESULT.json",
         panel="Output",
-    ),
-    sentinels: str | None = setting(
+    )
+    sentinels: str | None = _option(
         "Also write up to 100 pairs that the judge decides alike in both orders, for a [watch] "
         "table.",
         metavar="SENTINELS.jsonl",
         panel="Output",
-    ),
-    labels: str | None = setting(
+    )
+    labels: str | None = _option(
         "People's labels of pairs, to compare the judge with, and to estimate its accuracy from "
         "few of them.",
         metavar="LABELS.jsonl",
-    ),
-    to_label: str | None = setting(
+    )
+    to_label: str | None = _option(
         "Also write up to 100 pairs that people should label next, for --labels.",
         metavar="TO_LABEL.jsonl",
         panel="Output",
-    ),
-    grid: str | None = setting(
+    )
+    grid: str | None = _option(
         "Compare cells on the pairs: models, profiles, repeats and other settings of a judge.",
         metavar="GRID.toml",
-    ),
-    compare_modes: bool = setting(
+    )
+    compare_modes: bool = _option(
         "Compare two modes of this judge on the pairs: --judging pairwise and listwise.", False
-    ),
-    page: str | None = setting(
+    )
+    page: str | None = _option(
         "Also write the comparison of a grid or of modes as a page.",
         metavar="OUT.html",
         panel="Output",
+    )
+
+
+def eval_(
+    invocation: Invocation,
+    options: EvalOptions,
+    pairs: str = argument(
+        "PAIRS",
+        "Labelled pairs as JSONL (.gz, .zst too), s3://bucket/key, or - for stdin: JudgeBench, "
+        "RewardBench, RM-Bench, or prompt, chosen, rejected.",
     ),
 ) -> int:
     """Measure a judge: ask it about labelled pairs in both orders and count how often it is right.
@@ -71,37 +83,35 @@ def eval_(
     from genrm_cli.groups.check import check_settings, without_components
 
     settings = without_components(invocation.settings)
-    as_json = settings.output.json_output
-    if as_json and output == "-":
+    if settings.output.json_output and options.output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
     cells = [GridCell("", {}, settings)]
-    is_grid = compare_modes or grid is not None
+    is_grid = options.compare_modes or options.grid is not None
     if is_grid:
-        used = "--compare-modes" if compare_modes else "--grid"
+        used = "--compare-modes" if options.compare_modes else "--grid"
         others = {
-            "--sentinels": sentinels,
-            "--labels": labels,
-            "--to-label": to_label,
+            "--sentinels": options.sentinels,
+            "--labels": options.labels,
+            "--to-label": options.to_label,
             "--requests-to": settings.offline.requests_to,
-            "--grid": grid if compare_modes else None,
+            "--grid": options.grid if options.compare_modes else None,
         }
         for flag, value in others.items():
             if value is not None:
                 raise UsageError(f"{used} and {flag} cannot be combined; omit one of them.")
-        table = MODES_GRID if grid is None else read_toml(Path(grid))
-        cells = parse_grid(table, grid or used, settings)
-    elif page is not None:
+        table = MODES_GRID if options.grid is None else read_toml(Path(options.grid))
+        cells = parse_grid(table, options.grid or used, settings)
+    elif options.page is not None:
         raise UsageError("--page shows a comparison: it needs --grid or --compare-modes.")
     for cell in cells:
         with naming_cell(cell):
             check_settings(cell.settings)
             find_api_keys(cell.settings)  # so that none is missing at the last cell
     if settings.output.dry_run:
-        return _show_plans(pairs, output, cells, as_json=as_json)
+        return _show_plans(pairs, options.output, cells, as_json=settings.output.json_output)
     if is_grid:
-        return _compare(pairs, output, page, cells, settings)
-    places = {"result": output, "sentinels": sentinels, "to label": to_label}
-    return _measure(pairs, places, labels, settings)
+        return _compare(pairs, options.output, options.page, cells, settings)
+    return _measure(pairs, options, settings)
 
 
 def _show_plans(
@@ -125,16 +135,16 @@ def _show_plans(
     return 0
 
 
-def _measure(
-    pairs: str, places: Mapping[str, str | None], labels: str | None, settings: Settings
-) -> int:
-    """Ask a judge about the pairs, and print how often it is right; results go to `places`."""
+def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
+    """Ask a judge about the pairs, and print how often it is right."""
     from genrm_cli.cli.judges.eval_text import iter_result_parts
     from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
 
-    output, sentinels, to_label = places.values()
+    output = options.output
     with watched(settings, find_api_keys(settings)) as run:
-        result = run_to_end(evaluate_judge(pairs, output, run, sentinels, labels, to_label))
+        result = run_to_end(
+            evaluate_judge(pairs, output, run, options.sentinels, options.labels, options.to_label)
+        )
     if result is None:
         return 0
     if settings.output.json_output or (output != "-" and not settings.output.quiet):
@@ -149,6 +159,7 @@ def _measure(
         )
     for name, count in result.redactions.items():
         say_warning(masked_text(name, count))
+    places = {"result": output, "sentinels": options.sentinels, "to label": options.to_label}
     for name, uri in places.items():
         if uri not in (None, "-"):
             say(f"{name:<13} {uri}")

@@ -1,6 +1,8 @@
 """`genrm rank`: which policy is better, from pairwise verdicts on the same prompts."""
 
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import (
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from genrm_cli.ranking.people_labels import LabelledWinRate
     from genrm_cli.ranking.rank_policies import Ranking
 
+_option = partial(setting, is_common=True)
 # By the name that a ranking gives its intervals: what a reader may do with them.
 _INTERVALS = {
     "anytime": "Intervals hold however often you look.",
@@ -30,26 +33,31 @@ _INTERVALS = {
 }
 
 
-def rank(
-    invocation: Invocation,
-    rollouts: list[str] = ROLLOUTS,
-    policy_field: str | None = setting(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """The policies, and how they are compared."""
+
+    policy_field: str | None = _option(
         "Dotted path of the field that names the policy. Default: the file.", metavar="PATH"
-    ),
-    over: str | None = setting(
+    )
+    over: str | None = _option(
         "Dotted path of a field whose numbers are the policies, for a curve, such as step.",
         metavar="PATH",
-    ),
-    baseline: str | None = setting(
-        "Compare the other policies with this one only.", metavar="NAME"
-    ),
-    samples: int = setting("Responses of each policy per prompt.", 1, low=1, high=64),
-    one_order: bool = setting("Ask for each pair in one random order: half the calls.", False),
-    one_look: bool = setting(
+    )
+    baseline: str | None = _option("Compare the other policies with this one only.", metavar="NAME")
+    samples: int = _option("Responses of each policy per prompt.", 1, low=1, high=64)
+    one_order: bool = _option("Ask for each pair in one random order: half the calls.", False)
+    one_look: bool = _option(
         "The number of prompts was planned, and this is the only look: narrower intervals, which "
         "do not hold if you add prompts and look again.",
         False,
-    ),
+    )
+
+
+def rank(
+    invocation: Invocation,
+    which: PolicyOptions,
+    rollouts: list[str] = ROLLOUTS,
     labels: str | None = setting(
         "People's labels of some prompts, for win rates that hold whatever the judge.",
         metavar="LABELS.jsonl",
@@ -77,15 +85,9 @@ def rank(
     )
 
     given = invocation.settings
-    options, own = split_options(
-        given,
-        policy_field=policy_field,
-        over=over,
-        baseline=baseline,
-        one_look=one_look,
-        samples=samples,
-        both_orders=not one_order,
-    )
+    chosen = asdict(which)
+    both_orders = not chosen.pop("one_order")
+    options, own = split_options(given, both_orders=both_orders, **chosen)
     if given.output.dry_run:
         plan = plan_ranking(rollouts, options, new_run(own, invocation.api_keys))
         print_result(given, plan, plan.text(), *plan_lines(plan.estimate))

@@ -1,5 +1,6 @@
 """`genrm watch`: show the state of a judge over many runs."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import say, say_warning
@@ -9,6 +10,7 @@ from genrm_cli.errors import InputError, UsageError, WatchError
 from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
+    from genrm_cli.storage.store import Store
     from genrm_cli.watching.history import History
 
 
@@ -44,21 +46,12 @@ def watch(
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.store import Store
     from genrm_cli.watching.history import Timelines, read_history
-    from genrm_cli.watching.history import acknowledge as write_acknowledgement
-    from genrm_cli.watching.signals import SIGNALS
 
     output = invocation.settings.output
     store = Store(invocation.settings.storage)
     history = read_history(prefixes, store)
     if acknowledge is not None:
-        if acknowledge not in SIGNALS or reason is None or len(prefixes) > 1:
-            raise UsageError(
-                "--acknowledge takes one prefix, --reason, and one of these signals: "
-                f"{', '.join(SIGNALS)}."
-            )
-        judge = _judge_of(history, of_judge)
-        uri = write_acknowledgement(prefixes[0], judge, acknowledge, reason, store)
-        say(f"acknowledged  {uri}")
+        _acknowledge(history, prefixes, acknowledge, reason, of_judge, store)
         history = read_history(prefixes, store)
     for note in history.notes:
         say_warning(note)
@@ -81,13 +74,27 @@ def watch(
     return WatchError.exit_code if timelines.worst in output.refused_states else 0
 
 
-def _judge_of(history: "History", named: str | None) -> str:
-    from genrm_cli.watching.history import judge_identity
+def _acknowledge(
+    history: "History",
+    prefixes: Sequence[str],
+    signal: str,
+    reason: str | None,
+    judge: str | None,
+    store: "Store",
+) -> None:
+    """Record that the alarm of a signal needs no action."""
+    from genrm_cli.watching.history import acknowledge, judge_identity
+    from genrm_cli.watching.signals import SIGNALS
 
+    if signal not in SIGNALS or reason is None or len(prefixes) > 1:
+        raise UsageError(
+            "--acknowledge takes one prefix, --reason, and one of these signals: "
+            f"{', '.join(SIGNALS)}."
+        )
     judges = dict.fromkeys(judge_identity(record.judge) for record in history.records)
-    if named is None and len(judges) == 1:
-        return next(iter(judges))
-    if named not in judges:
+    if judge is None and len(judges) == 1:
+        judge = next(iter(judges))
+    if judge is None or judge not in judges:
         known = ", ".join(map(repr, judges)) or "none"
         raise UsageError(f"--of-judge names the judge to acknowledge; the history has: {known}.")
-    return named
+    say(f"acknowledged  {acknowledge(prefixes[0], judge, signal, reason, store)}")

@@ -106,27 +106,23 @@ def score(
     output = whole.output
     if quick and not is_one_input(rollouts):
         raise UsageError("--quick takes one file.")
-    if quick and output.dry_run:
-        raise UsageError("--quick makes calls: omit --dry-run.")
     settings = trial_settings(whole) if quick else whole
     if settings.input.min_age is None and sys.stderr.isatty():
         settings = changed(settings, min_age=0.0)  # a user is waiting, and sees what happens
     invocation = replace(invocation, settings=settings)
-    alone = is_one_input(rollouts) or whole.input.together
-    report = BatchReport(alone=alone, keeps=output.json_output)
+    report = BatchReport(
+        alone=is_one_input(rollouts) or whole.input.together, keeps=output.json_output
+    )
     progress = RunProgress()
     more: Record = {}
-    lines: list[str] = []
     try:
         if output.dry_run:
-            more["plan"], lines = _show_plan(rollouts, report, invocation)
+            more["plan"] = _show_plan(rollouts, report, invocation)
         else:
             _score(rollouts, report, progress, invocation, _scoring(cluster))
         if quick and report.last is not None and report.last.record is not None:
-            advice = recommend(report.last.record, rollouts[0], whole, invocation.api_keys)
-            more["recommendation"] = advice
-            lines = ["the trial recommends for the whole run:"]
-            lines += [f"  {name:<12} {text}" for name, text in advice.items()]
+            record = report.last.record
+            more["recommendation"] = recommend(record, rollouts[0], whole, invocation.api_keys)
     except GenrmError as error:
         explained = with_served_models(error, settings.judge)
         report.end(explained)
@@ -136,7 +132,6 @@ def score(
         say_error(INTERRUPTED_TEXT)
     if output.json_output:
         print_json(report.as_dict() | more)
-    say(*lines)
     if "plan" not in more:
         say(outcome_text(report, progress.total()))
     return report.exit_code
@@ -214,10 +209,8 @@ def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
     return run_totals(run.settings, run.progress.total(), run.plan, report.judges, elapsed_s)
 
 
-def _show_plan(
-    rollouts: Sequence[str], report: "BatchReport", invocation: Invocation
-) -> tuple[Record, list[str]]:
-    """Print the plan of each input as it is listed; return the total, and sentences about it."""
+def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> Record:
+    """Print the plan of each input as it is listed, and the total; return the total."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.estimate import total_of
@@ -242,9 +235,9 @@ def _show_plan(
     total = total_of(plans)
     in_total = f"; in total {total.text()}" if len(plans) > 1 else ""
     totals = total.as_dict()
-    lines = [f"genrm: dry run: {counts_text(report)}{in_total}"]
+    say(f"genrm: dry run: {counts_text(report)}{in_total}")
     if (watcher := _watcher(run)) is not None:
         calls = watcher.count_calls(total.planned)
         totals["watch_calls"] = calls
-        lines.append(f"watching the judge takes about {counted(calls, 'further call')}")
-    return totals, lines
+        say(f"watching the judge takes about {counted(calls, 'further call')}")
+    return totals

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from genrm_cli.cli.console import flag_of, range_text, say, text_of
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.cli.scoring.summary import interval_text
-from genrm_cli.errors import GenrmError, InputError, counted
+from genrm_cli.errors import GenrmError, InputError, UsageError, counted
 from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import (
     LISTS,
@@ -39,6 +39,8 @@ _REPEATED = 2
 
 def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
     """Return the settings of a trial, which asks often enough to measure the judge's noise."""
+    if settings.output.dry_run:
+        raise UsageError("--quick makes calls: omit --dry-run.")
     pairing = settings.pairing
     more: dict[str, float] = {"repeats": max(_REPEATED, pairing.repeats)}
     if settings.judge.judging == "pairwise":
@@ -102,7 +104,8 @@ class _ModeTrial:
 def recommend(
     record: "RunRecord", uri: str, settings: Settings, keys: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return sentences about the whole run, by what they are about; blocks.
+    """Say what the trial recommends for the whole run, and return the sentences by what they are
+    about; blocks.
 
     Args:
         record: of the trial.
@@ -129,6 +132,8 @@ def recommend(
             advice[_COUNTED[needed.setting]] = f"{flag_of(needed.setting)} {expected:g}{sure}"
     advice["reliability"] = _reliability_text(trial)
     advice["cost"] = _preview(uri, trial.settings, keys).plan.text()
+    lines = (f"  {name:<12} {text}" for name, text in advice.items())
+    say("the trial recommends for the whole run:", *lines)
     return advice
 
 

@@ -1,12 +1,17 @@
 """`genrm review`: list sessions for experts to review, and record their decisions."""
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import print_json, say
 from genrm_cli.cli.options import Invocation, argument
-from genrm_cli.cli.tables import print_parts
+from genrm_cli.cli.tables import print_result
 from genrm_cli.errors import UsageError, naming
+from genrm_cli.json_types import Record
 from genrm_cli.settings.declare import setting
+
+if TYPE_CHECKING:
+    from genrm_cli.sessions.expert_review import Review
 
 _DECISIONS = "Decisions"
 
@@ -46,13 +51,12 @@ def review(
     from genrm_cli.sessions.expert_review import decide, make_review, render_review
 
     settings = invocation.settings
-    as_json = settings.output.json_output
     decisions = {"approved": approve, "held": hold, "rejected": reject}
     if any(decisions.values()):
         if not by or not by.strip():
             raise UsageError(naming("missing $by: the name of the expert who decides."))
         counts = decide(scored, settings, decisions, by.strip(), comment)
-        if as_json:
+        if settings.output.json_output:
             print_json(dict(counts))
         statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
         say(f"recorded; now {statuses}")
@@ -62,9 +66,11 @@ def review(
             naming("$by and $comment go with a decision; add $approve, $hold or $reject.")
         )
     found = make_review(scored, settings, most)
-    if not as_json:
-        print_parts(render_review(found, scored).rstrip("\n"))
-        return
+    print_result(settings, _document(found), render_review(found, scored).rstrip("\n"))
+
+
+def _document(found: "Review") -> Record:
+    """Return a review as --json prints it."""
     entries = []
     for entry in found.entries:
         group, index = entry.id
@@ -72,4 +78,4 @@ def review(
         known = {"group": group, "index": index, "status": entry.status}
         entries.append({**known, "reward": entry.reward, "flags": flags})
     counts = {"flagged": found.flagged, "rollouts": found.rollouts}
-    print_json({**counts, "statuses": dict(found.statuses), "entries": entries})
+    return {**counts, "statuses": dict(found.statuses), "entries": entries}
