@@ -6,32 +6,28 @@ base score from a second estimate, in which it loses these."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, scores_of_losers
-from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.group_components import GroupComponents
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of
-from genrm_cli.groups.unscored import why_unscored
-from genrm_cli.judging.profiles.answer import MEANINGS
+from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of, why_unscored
 from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.metrics.running_stats import odds_interval
-from genrm_cli.pairing.pairs import Comparison
-from genrm_cli.rewards.component import Column, GroupKind, Values
+from genrm_cli.rewards.component import Column, Values
 from genrm_cli.rewards.compose import (
     NO_REWARD,
     RolloutReward,
     Total,
     compose_rewards,
-    compose_total,
     with_totals,
 )
-from genrm_cli.rewards.diversity import Clusters, clusters_of
+from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.list_estimates import estimate_lists
-from genrm_cli.settings.components import GENRM, find_kind, order_of
+from genrm_cli.settings.components import GENRM
 from genrm_cli.verdicts import (
     MAX_SCORE,
     MIN_SCORE,
@@ -154,14 +150,6 @@ class _EstimatedGroup:
         return self.group.judged
 
     @property
-    def culprits(self) -> Counter[int]:
-        """The number of failed requests that each rollout caused."""
-        caused = Counter[int]()
-        for culprits in self.group.causes.values():
-            caused.update(culprits)
-        return caused
-
-    @property
     def blank_losers(self) -> tuple[int, ...]:
         return self.judged.blank if self.plan.blank_loses else ()
 
@@ -196,16 +184,17 @@ class _EstimatedGroup:
         base_scores = self._base_scores()
         composed = self._with_lowest(base_scores)
         rewards = compose_rewards(composed, judged.shapes, self.plan.rewards.settings)
-        graded = self._graded() if judged.answered else []
-        clusters = self._clusters(graded)
+        loss = None if self.loss is None else self.loss[0]
+        parts = GroupComponents(self.group, self.plan, loss, self.blank_losers, self.is_equal)
+        clusters = parts.clusters()
         columns: dict[str, Column] = {}
         totals: Sequence[Total | None] = [None] * judged.size
         if self.plan.rewards.is_composed:
-            columns = self._columns([reward.reward for reward in rewards], graded)
+            columns = parts.columns([reward.reward for reward in rewards])
         # Gates of a collected session hold without any component, too.
         if columns or judged.gated:
             weighed = columns or {GENRM: Column([reward.reward for reward in rewards])}
-            made = self._totals(weighed, clusters)
+            made = parts.totals(weighed, clusters)
             rewards = with_totals(rewards, [total.value for total in made])
             totals = made
         if not self.plan.shows_as_gym:  # whose numbers are reproduced to the last digit
@@ -230,7 +219,7 @@ class _EstimatedGroup:
         for request, outcome in judged.results:
             if request.judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
                 failed.update(request.shown)
-        culprits = self.culprits
+        culprits = self.group.culprits
         scored: Status = "single" if self.has_default else "scored"
         scores = []
         for index, (reward, total) in enumerate(zip(rewards, totals, strict=True)):
@@ -286,7 +275,7 @@ class _EstimatedGroup:
         scores = [*self.estimate.base_scores]
         if self.loss is not None:
             lost = self.loss[1].base_scores
-            scores = scores_of_losers(scores, lost, self.culprits, self.group.suspects)
+            scores = scores_of_losers(scores, lost, self.group.culprits, self.group.suspects)
         if self.is_equal or self.has_default:
             single = self.plan.rewards.settings.default_score
             scores[self.judged.answered[0]] = _MIDDLE_SCORE if single is None else single
@@ -317,92 +306,3 @@ class _EstimatedGroup:
         for index in self.blank_losers:
             scores[index] = min(MIN_SCORE, *known)
         return scores
-
-    def _graded(self) -> list[GradedGroup]:
-        """Return the grades of each grader."""
-        judged = self.judged
-        causes = self.group.causes if self.loss is not None else {}
-        graded = []
-        for number, grader in enumerate(self.plan.graders, len(self.plan.judges)):
-            losers = set(self.blank_losers)
-            for request, culprits in causes.items():
-                losers.update(culprits if request.judge == number else ())
-            results = [result for result in judged.results if result[0].judge == number]
-            graded.append(GradedGroup(grader, judged.answered, losers, results))
-        return graded
-
-    def _clusters(self, graded: Sequence[GradedGroup]) -> Clusters | None:
-        diversity = self.plan.rewards.settings.diversity
-        judged = self.judged
-        if diversity is None or not judged.is_comparable:
-            return None
-        found: list[int] | None = judged.clusters
-        if diversity.method == "llm":
-            found = next((each.clusters() for each in graded if each.grader.kind == DIVERSITY), [])
-        if found is not None:
-            number_of = dict(zip(judged.answered, found, strict=True))
-            copied = [number_of[original] for original in judged.copies.values()]
-            found = [*found, *copied, *[-1] * len(judged.blank)]  # blank ones share one cluster
-        answered = (*judged.answered, *judged.copies, *judged.blank)
-        return clusters_of(
-            found, answered, judged.size, uniform_fallback=diversity.fallback == "uniform"
-        )
-
-    def _columns(self, verdict_rewards: Values, graded: Sequence[GradedGroup]) -> dict[str, Column]:
-        """Return all components of the group, in the plan's order."""
-        judged = self.judged
-        rewards = self.plan.rewards
-        columns = {name: Column([None] * judged.size) for name in rewards.names}
-        columns |= judged.columns
-        if self.plan.judges:
-            columns[GENRM] = Column(verdict_rewards)
-        for each in graded:
-            for name, column in each.columns(judged.size).items():
-                columns[name] = column.with_copies(judged.copies)
-        used = self.group.used
-        if self.is_equal:
-            used = {Comparison(judged.answered[0], judged.answered[0], 0): MEANINGS["tie"]}
-        for component in order_of(rewards.settings.components):
-            kind = find_kind(component.kind)
-            if isinstance(kind, GroupKind) and judged.is_comparable:
-                values = kind.compute(component, judged.size, used, columns)
-                if self.loss is not None:
-                    lost = kind.compute(component, judged.size, self.loss[0].used, columns)
-                    for index in self.culprits:
-                        values[index] = lost[index]
-                columns[component.name] = Column(values).with_copies(judged.copies)
-        return columns
-
-    def _totals(self, columns: Mapping[str, Column], clusters: Clusters | None) -> list[Total]:
-        """Combine the components of each rollout.
-
-        An optional component that a rollout lacks is dropped for the whole group: otherwise it
-        would favour the others. Rewards from verdicts, of which one is negative, are raised until
-        the lowest is the least score of a judge: else a gated rollout, with 0, would not be the
-        worst, and dividing among near-duplicates would reward copying; ranks and advantages stay
-        the same."""
-        judged = self.judged
-        rewards = self.plan.rewards
-        values = {name: column.values for name, column in columns.items()}
-        known = [value for value in values.get(GENRM, ()) if value is not None]
-        has_zero = rewards.settings.total is not None or clusters is not None or judged.gated
-        if has_zero and known and min(known) < 0:
-            lift = MIN_SCORE - min(known)
-            values[GENRM] = [None if value is None else value + lift for value in values[GENRM]]
-        rows = [index for index in judged.counted if judged.has_response[index]]
-        complete = {
-            name
-            for name, given in values.items()
-            if all(given[index] is not None for index in rows)
-        }
-        optional = set(rewards.total.optional) - complete
-        weights = tuple(weight for weight in rewards.total.weights if weight[0] not in optional)
-        table = replace(rewards.total, weights=weights)
-        totals = []
-        for index in range(judged.size):
-            own = {name: given[index] for name, given in values.items()}
-            sizes = (
-                {} if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index])
-            )
-            totals.append(compose_total(own, table, sizes, judged.gated.get(index, ())))
-        return totals

@@ -5,7 +5,7 @@ this rollout, by hiding a loss, nor its opponents, by a win that the judge did n
 """
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -62,6 +62,14 @@ class JudgedVerdicts:
     used: Verdicts
     lists: Sequence[ListScores] = ()
     suspects: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def culprits(self) -> Counter[int]:
+        """The number of failed requests that each rollout caused."""
+        caused = Counter[int]()
+        for culprits in self.causes.values():
+            caused.update(culprits)
+        return caused
 
     def tested(self, rates: FailureRates) -> "JudgedVerdicts":
         """Return the group with the rollouts that the test convicts or suspects."""
