@@ -7,7 +7,7 @@ them fail besides, in one of the two positions or in both. The likelihood ratio,
 shares, the positions and the two kinds of failure, is its evidence. Its mean is 1 for an innocent
 text, whatever is asked next and whenever one stops, so it exceeds 10,000 in at most one of 10,000
 cases (Ville's inequality). No verdict enters it: good texts are not accused more often than bad
-ones.
+ones. In a small group there are too few requests to convict, so a suspect loses in part.
 
 Source: sequential testing by mixtures of likelihood ratios; H. Robbins, Ann. Math. Stat. 41 (1970)
 1397.
@@ -90,9 +90,9 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
     """Return the requests of a group that tell who causes failures.
 
     These are comparisons that were answered or failed for a reason that texts may have. A judge
-    that answers nothing says nothing about texts, and failures of its server only where it answers
-    most requests: else it is down. A reply that the text of a response makes ambiguous is left out,
-    since its cause is known."""
+    that answers nothing says nothing about texts, and failures of its server only where it is seen
+    to answer others: else it is down, and they count for the rates of the run alone. A reply that
+    the text of a response makes ambiguous is left out, since its cause is known."""
     by_judge: dict[int, list[Trial]] = defaultdict(list)
     for request, outcome in judged.results:
         if len(request.shown) > 1 and request.judge < len(plan.judges):
