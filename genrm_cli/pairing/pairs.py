@@ -75,17 +75,14 @@ class PairingPlan:
         Raises:
             KeyError: unknown strategy.
         """
-        order = (
-            permutation(n, generator_of(key, self.seed)) if self.strategy == "ring" else range(n)
-        )
-        pairs = (
-            [(order[i], order[j]) for i, j in _STRATEGIES[self.strategy](n, self.ring_k)]
-            if n > 1
-            else []
-        )
+        if n < 2:
+            return
+        generator = generator_of(key, self.seed)
+        order = permutation(n, generator) if self.strategy == "ring" else range(n)
+        pairs = [(order[i], order[j]) for i, j in _STRATEGIES[self.strategy](n, self.ring_k)]
         if self.order_balanced and self.strategy == "all_pairs":
             pairs = [(j, i) if (j - i) % 2 == 0 else (i, j) for i, j in pairs]
-        if self.strategy == AGAINST_FIRST and generator_of(key, self.seed).random() < 0.5:
+        if self.strategy == AGAINST_FIRST and generator.random() < 0.5:
             pairs = [(j, i) for i, j in pairs]
         if self.both_orders:
             pairs = list(dict.fromkeys(pair for i, j in pairs for pair in ((i, j), (j, i))))
@@ -98,13 +95,12 @@ class PairingPlan:
         if n < 2:
             return 0
         every = n * (n - 1) // 2
-        counts = {
+        orders = {
             "circular": n,
             "all_pairs": every,
             "ring": count_ring(n, self.ring_k),
             AGAINST_FIRST: n - 1,
-        }
-        orders = counts[self.strategy]
+        }[self.strategy]
         # Every strategy plans all pairs before it plans any in the other order.
         return self.repeats * (2 * min(every, orders) if self.both_orders else orders)
 
@@ -266,13 +262,10 @@ def ring_sizes(n: int) -> list[int]:
 
     Two rollouts have one ring, both orders.
     """
-    opposites: list[int] = []
-    if n == 2:
-        opposites = [2]
-    elif n > 0 and n % 2 == 0:
-        opposites = [n // 2] * 2
     rings = [n] * count_offsets(n)
-    return rings + opposites + rings
+    if n == 2:
+        return [2]
+    return rings + ([] if n % 2 else [n // 2] * 2) + rings
 
 
 @lru_cache
