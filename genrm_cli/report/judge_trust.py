@@ -168,7 +168,7 @@ def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
     first = figures.first_place
     if first.value is not None:
         weight = _weight_around(0.5, _LEANS, first)
-        text = f"The response shown first wins {_share_text(first, 'verdicts')}; 50% is fair."
+        text = f"The response shown first wins {_share_text(first, 'verdicts')}; 50 % is fair."
         yield Ground(weight, text)
     flips = figures.flips
     if flips.value is None:
@@ -199,4 +199,5 @@ def _share_text(share: Share, things: str) -> str:
     text = f"{share.count:,} of {share.of:,} {things}"
     if share.of < _PERCENT_FROM or share.value is None:
         return text
-    return f"{text} ({share.value:.1%}, {share.low:.1%} to {share.high:.1%})"
+    low, high = (100 * (each or 0.0) for each in (share.low, share.high))
+    return f"{text} ({100 * share.value:.1f} %, {low:.1f} to {high:.1f} %)"

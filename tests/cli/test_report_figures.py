@@ -14,7 +14,7 @@ FAILURE = {
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORDS = (  # numbers of the page's own sentences
     r"settings [0-9a-f]{12}",
-    r"50% is fair",
+    r"50 % is fair",
     r"reliability below 0\.5",
     r"p is below 0\.01",
     r"95 % interval",
