@@ -57,12 +57,9 @@ def decode_spelled(codes: Codes, changes: list[Changes]) -> Codes:
     found = [find(signs, places) for find, places in marked if len(places)]
     if not any(len(each.begins) for each in found):
         return codes
-    begins, ends, values = _join(found)
-    if (np.diff(begins) < 0).any():  # those of URLs alone are in order, and are many
-        order = np.argsort(begins, kind="stable")
-        begins = begins[order]
-        ends = ends[order]
-        values = values[order]
+    spelled = _join(found)
+    order = np.argsort(spelled.begins, kind="stable")
+    begins, ends, values = (column[order] for column in spelled)
     has_value = values != _NOTHING
     changes.append((ends - np.cumsum(ends - begins - has_value), ends))
     # The last sign of each spelling makes room for the character; the others go. Each has three
