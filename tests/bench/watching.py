@@ -353,7 +353,7 @@ def iter_recorded(given: argparse.Namespace) -> Iterator[str]:
             np.array([(preferred(v) > 0, preferred(v) != 0) for v in each.values()])
             for each in judges[name].values()
         ]
-        first, decided, _ = np.concatenate(groups).mean(0)
+        first, decided = np.concatenate(groups).mean(0)
         cells = []
         for size in RECORDED_SIZES:
             alarms = Alarms()

@@ -32,32 +32,13 @@ def needs_ray():
 
 def arguments(judge):
     """Return the command and the options of a run."""
-    given = (
-        "score",
-        "in.jsonl",
-        *judge.flags,
-        "--no-probe",
-    )
-    return (
-        *given,
-        "--profile",
-        "nemotron-plain",
-        "--reask",
-        "0",
-        "--concurrency",
-        str(CONCURRENCY),
-    )
+    options = f"--no-probe --profile nemotron-plain --reask 0 --concurrency {CONCURRENCY}"
+    return ("score", "in.jsonl", *judge.flags, *options.split())
 
 
 def on_ray(judge, workers=2):
     """Return the same on a local cluster."""
-    return (
-        *arguments(judge),
-        "--ray",
-        "local",
-        "--ray-workers",
-        str(workers),
-    )
+    return (*arguments(judge), *f"--ray local --ray-workers {workers}".split())
 
 
 def scored_without_ray(genrm, judge, latency_s):
@@ -247,17 +228,7 @@ def test_without_ray_the_extra_is_named(call, genrm):
         "raise ModuleNotFoundError(\"No module named 'ray'\", name='ray')\n"
     )
     genrm.write("in.jsonl", make_rollouts())
-    given = (
-        "score",
-        "in.jsonl",
-        "--base-url",
-        "http://127.0.0.1:9/v1",
-        "--model",
-        "m",
-        "--ray",
-        "local",
-    )
-    ended = genrm.run(
-        *given, PYTHONPATH=f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}"
-    ).ended(2)
+    given = "score in.jsonl --base-url http://127.0.0.1:9/v1 --model m --ray local"
+    path = f"{genrm.folder}:{genrm.environment()['PYTHONPATH']}"
+    ended = genrm.run(*given.split(), PYTHONPATH=path).ended(2)
     assert "pip install '.[ray]'" in ended.err

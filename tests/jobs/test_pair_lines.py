@@ -51,24 +51,28 @@ def only(record, line=1):
     return pair
 
 
-@pytest.mark.parametrize(("label", "chosen", "rejected"), [("A>B", "a", "b"), ("B>A", "b", "a")])
-def test_a_judgebench_line_is_read_by_its_label(label, chosen, rejected):
-    """The label says which response is the better one; the source is the category."""
-    pair = only({**JUDGEBENCH, "label": label})
-    assert pair.rollouts[0].answer == chosen
-    assert pair.rollouts[1].answer == rejected
-    assert pair.id == "p1"
-    assert pair.category == "law"
+def answers_of(pair):
+    """Return the chosen answer and the rejected one."""
+    return tuple(rollout.answer for rollout in pair.rollouts)
+
+
+@pytest.mark.parametrize(
+    ("record", "answers", "name", "category"),
+    [
+        (JUDGEBENCH, ("a", "b"), "p1", "law"),
+        ({**JUDGEBENCH, "label": "B>A"}, ("b", "a"), "p1", "law"),
+        (REWARDBENCH, ("good", "bad"), "7", "chat"),
+        ({"prompt": "Q?", "chosen": "good", "rejected": "bad"}, ("good", "bad"), "line:12", None),
+    ],
+)
+def test_a_line_names_the_better_answer_and_the_pair(record, answers, name, category):
+    """By its label, or as chosen and rejected. Its id may be a number, and is that of the line
+    without one; source and subset are categories.
+    """
+    pair = only(record, line=12)
+    assert (answers_of(pair), pair.id, pair.category) == (answers, name, category)
     assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
-
-
-def test_a_rewardbench_line_has_its_subset_as_category():
-    """Chosen and rejected are the answers, the subset is the category, a number may be the id."""
-    pair = only(REWARDBENCH)
-    assert pair.rollouts[0].answer == "good"
-    assert pair.rollouts[1].answer == "bad"
-    assert pair.id == "7"
-    assert pair.category == "chat"
+    assert pair.rollouts[0].principle is None
 
 
 def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
@@ -85,83 +89,39 @@ def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
     assert {pair.category for pair in pairs} == {"math"}
 
 
-def test_a_plain_line_needs_a_prompt_and_two_answers():
-    """Without name and category the line's number is the name and there is no category."""
-    pair = only(
-        {
-            "prompt": "Q?",
-            "chosen": "good",
-            "rejected": "bad",
-        },
-        line=12,
-    )
-    assert pair.id == "line:12"
-    assert pair.category is None
-    assert pair.rollouts[0].principle is None
-
-
 def test_the_prompt_may_be_messages():
     """All turns are the conversation."""
-    prompt = [
-        {"role": "system", "content": "Be brief."},
-        user("Q?"),
-        assistant("What?"),
-        user("Q!"),
-    ]
-    pair = only(
+    prompt = [{"role": "system", "content": "Be brief."}, user("Q?"), assistant("A?"), user("Q!")]
+    pair = only({"prompt": prompt, "chosen": "good", "rejected": "bad"})
+    roles = [turn.role for turn in pair.rollouts[0].prompt]
+    assert roles == ["system", "user", "assistant", "user"]
+
+
+ANSWERS = {"chosen": [assistant("good")], "rejected": [assistant("bad")]}
+WITH_PROMPT = {name: [user("Q?"), *answer] for name, answer in ANSWERS.items()}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        WITH_PROMPT,
+        {**WITH_PROMPT, "prompt": "Q?"},
+        {**WITH_PROMPT, "prompt": [user("Q?")]},
+        {**ANSWERS, "prompt": [user("Q?")]},
         {
-            "prompt": prompt,
-            "chosen": "good",
-            "rejected": "bad",
-        }
-    )
-    assert [turn.role for turn in pair.rollouts[0].prompt] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-    ]
-
-
-@pytest.mark.parametrize("prompt", [None, "Q?", [user("Q?")]])
-def test_answers_may_be_messages_that_bring_the_prompt_along(prompt):
-    """The last assistant turn is the answer; a prompt that stands in both places is shown once."""
-    record = {
-        "chosen": [user("Q?"), assistant("good")],
-        "rejected": [user("Q?"), assistant("bad")],
-        "prompt": prompt,
-    }
-    pair = only(record)
-    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
-    assert pair.rollouts[0].answer == "good"
-    assert pair.rollouts[1].answer == "bad"
-
-
-def test_messages_of_the_answer_alone_follow_the_prompt():
-    """Answers of one assistant message add nothing to the conversation."""
-    pair = only(
-        {
-            "prompt": [user("Q?")],
-            "chosen": [assistant("good")],
-            "rejected": [assistant("bad")],
-        }
-    )
-    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
-    assert pair.rollouts[0].answer == "good"
-    assert pair.rollouts[1].answer == "bad"
-
-
-def test_reasoning_is_never_shown_to_a_judge():
-    """What stands in <think> is left out of every answer."""
-    pair = only(
-        {
-            **REWARDBENCH,
+            "prompt": "Q?",
             "chosen": "<think>hm</think>good",
             "rejected": [assistant("hm</think>bad")],
-        }
-    )
-    assert pair.rollouts[0].answer == "good"
-    assert pair.rollouts[1].answer == "bad"
+        },
+    ],
+)
+def test_answers_may_be_messages_and_hold_reasoning(record):
+    """The last assistant turn is the answer; a prompt that stands in both places is shown once, and
+    what stands in <think> never.
+    """
+    pair = only(record)
+    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
+    assert answers_of(pair) == ("good", "bad")
 
 
 def test_a_principle_of_the_line_is_kept():
@@ -262,27 +222,8 @@ def test_any_record_is_pairs_or_a_reason(record):
 def test_the_key_depends_on_the_content_and_on_nothing_else():
     """Name, category and line do not change the key; which answer is the better one does."""
     key = only(JUDGEBENCH).key
-    assert (
-        only(
-            {
-                **JUDGEBENCH,
-                "pair_id": "other",
-                "source": "x",
-            },
-            line=9,
-        ).key
-        == key
-    )
-    assert (
-        only(
-            {
-                "prompt": "Q?",
-                "chosen": "a",
-                "rejected": "b",
-            }
-        ).key
-        == key
-    )
+    assert only({**JUDGEBENCH, "pair_id": "other", "source": "x"}, line=9).key == key
+    assert only({"prompt": "Q?", "chosen": "a", "rejected": "b"}).key == key
     assert only({**JUDGEBENCH, "label": "B>A"}).key != key
     assert only({**JUDGEBENCH, "question": "R?"}).key != key
 
