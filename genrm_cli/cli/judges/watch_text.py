@@ -20,7 +20,7 @@ _COLUMNS = {
     "length": "length_effect",
 }
 # What the state of a dump or of a signal means where its name alone does not say it.
-STATES = {"blind": "blind: too few data to tell whether the judge has changed"}
+STATES = {"blind": "blind: whether the judge has changed cannot be told"}
 
 
 def watched_judges(timelines: Timelines) -> list[WatchedJudge]:
