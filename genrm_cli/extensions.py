@@ -10,11 +10,13 @@ An extension is imported when it is first used. Each name belongs to one package
 raises ends the run with the name of its package: it is neither a bug of genrm nor a bad input.
 """
 
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genrm_cli.errors import UsageError
@@ -66,9 +68,15 @@ def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
 
 @cache
 def _loaded(entry: "EntryPoint", _path: tuple[str, ...]) -> Any:
-    """Import an extension; the functions among the fields of a dataclass name it if they fail."""
+    """Import an extension; the methods of a class, and the functions among the fields of a
+    dataclass, name it if they fail.
+    """
     loaded = _guarded_call(f"{_described(entry)} cannot be loaded", entry.load)
-    if isinstance(loaded, type) or not is_dataclass(loaded):
+    if entry.value.startswith("genrm_cli."):
+        return loaded  # what it raises is a bug of genrm
+    if isinstance(loaded, type):
+        return _guarded_class(loaded, f"{_described(entry)} failed")
+    if not is_dataclass(loaded):
         return loaded
     given = {each.name: getattr(loaded, each.name) for each in fields(loaded) if each.init}
     failed = f"{_described(entry)} failed"
@@ -81,9 +89,38 @@ def _loaded(entry: "EntryPoint", _path: tuple[str, ...]) -> Any:
     return form(**given | guarded)
 
 
+def _guarded_class(form: type, failed: str) -> type:
+    guarded: dict[str, Any] = {"__module__": form.__module__}
+    for name in ("__init__", *(each for each in dir(form) if not each.startswith("_"))):
+        method = inspect.getattr_static(form, name)
+        if inspect.isfunction(method):
+            guarded[name] = _guarded_method(method, failed)
+    return type(form)(form.__name__, (form,), guarded)
+
+
+def _guarded_method(method: Callable[..., Any], failed: str) -> Callable[..., Any]:
+    # A plain function, which Python binds to the instance; it stays abstract if the method is.
+    @wraps(method)
+    def call(*given: Any, **named: Any) -> Any:
+        return _guarded_call(failed, method, *given, **named)
+
+    @wraps(method)
+    async def wait(*given: Any, **named: Any) -> Any:
+        with _naming(failed):
+            return await method(*given, **named)
+
+    return wait if inspect.iscoroutinefunction(method) else call
+
+
 def _guarded_call(failed: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    try:
+    with _naming(failed):
         return function(*given, **named)
+
+
+@contextmanager
+def _naming(failed: str) -> Iterator[None]:
+    try:
+        yield
     except (Exception, SystemExit) as error:
         # By the exceptions of genrm, an extension says what is wrong with a text.
         if type(error).__module__.startswith("genrm_cli."):

@@ -90,3 +90,27 @@ def test_an_error_of_genrm_passes_through_an_extension(install_package: InstallP
     install_package("odd_log", FORMAT.format(body=body), entry)
     with pytest.raises(UnreadableRecordError, match="no ticket"):
         load_extension(Seam.FORMATS, "tickets", Format).read({})
+
+
+GAME = """
+from genrm_cli.sessions.environment import Environment
+class Game(Environment):
+    version = "game_v1"
+    scripted_policies = ("counts",)
+    def parse_scenario(self, table, where): {parse}
+    def reset(self, scenario, variant, seed): ...
+    async def step(self, state, action, ask): {step}
+    def components(self, state): return {{}}
+"""
+
+
+async def test_an_environment_that_fails_names_its_package(install_package: InstallPackage) -> None:
+    """Its methods are those of its class, plain or async, whose errors say whose they are."""
+    source = GAME.format(parse="raise KeyError('x')", step="raise SystemExit(3)")
+    install_package("odd_games", source, {Seam.ENVIRONMENTS: {"game": "odd_games:Game"}})
+    game = load_extension(Seam.ENVIRONMENTS, "game", type)()
+    with pytest.raises(UsageError, match=r"odd-games 1\.0 failed: KeyError: 'x'"):
+        game.parse_scenario({}, "a file")
+    with pytest.raises(UsageError, match=r"odd-games 1\.0 failed: SystemExit: 3"):
+        await game.step(None, "1", None)
+    assert game.components(None) == {}
