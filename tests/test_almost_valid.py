@@ -260,7 +260,7 @@ def lease(raw, folder):
 def entries_of_journal(folder):
     """Return the entries of a journal: a verdict, grades, a failure and a note."""
     outcomes = [
-        Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, 0, "The first."),
+        Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, "The first."),
         Outcome(Grades((4.0, 2.5), ("good", "")), 1, 0.5, 900, 100, 0, "4 and 2.5"),
         Outcome(Failure(FailureKind.AMBIGUOUS, "two verdicts", (0,)), 2),
     ]

@@ -15,9 +15,9 @@ def path(genrm):
     """Make a journal with two verdicts of a, one of b, and one failure."""
     path = genrm.folder / "run.journal.sqlite"
     entries = [
-        (b"1", "a", Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, 0, "The first is better.")),
-        (b"2", "a", Outcome(Verdict(2, 4, 5), 3, 0.5, 900, 100, 0, "The second is better.")),
-        (b"3", "b", Outcome(Verdict(3, 3, 3), 1, 0.5, 900, 100, 0, "Both are fine.")),
+        (b"1", "a", Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, "The first is better.")),
+        (b"2", "a", Outcome(Verdict(2, 4, 5), 3, 0.5, 900, 100, "The second is better.")),
+        (b"3", "b", Outcome(Verdict(3, 3, 3), 1, 0.5, 900, 100, "Both are fine.")),
         (b"4", "a", Outcome(Failure(FailureKind.TIMEOUT, "no reply within 600 s"), 2)),
     ]
 

@@ -12,7 +12,7 @@ from genrm_cli.settings.components import Component, TotalTable
 from genrm_cli.verdicts import Outcome, Verdict
 
 SCORED = "s3://bucket/rl/env/scored/run.scored.jsonl.gz"
-GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, "reply")
+GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, "reply")
 
 
 @pytest.fixture(autouse=True)

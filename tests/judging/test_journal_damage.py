@@ -12,7 +12,7 @@ from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
 from genrm_cli.verdicts import Grades, Outcome, Verdict
 
-GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, 64, "The first is better.")
+GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, "The first is better.")
 GRADED = replace(GOOD, result=Grades((4.0, 2.5), ("good", "bad")))
 
 
