@@ -104,10 +104,10 @@ def share(judge_server, path, runs, pairs):
 @pytest.mark.slow
 def test_what_another_run_failed_at_is_asked_again(judge_server, tmp_path):
     """A run that waited for another one's verdict asks itself when that one gets none."""
-    judge_server.behave(script=[{"content": "Both are fine."}], latency_s=0.05)
+    judge_server.behave(script=[{"status": 400}], latency_s=0.05)
     shared = share(judge_server, tmp_path / "j.sqlite", runs=2, pairs=1)
     assert judge_server.stats()["requests"] == 2
-    assert sorted(str(*opened.kinds()) for opened in shared) == ["None", "no_verdict"]
+    assert sorted(str(*opened.kinds()) for opened in shared) == ["None", "refused"]
 
 
 def test_nobody_waits_longer_than_a_call_may_take(judge_server, journals):
