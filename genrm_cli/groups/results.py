@@ -32,6 +32,8 @@ class RolloutScore:
         failed: number of failed requests about it.
         defaulted: number of comparisons that count with a default (setting `compat`).
         caused_failures: number of failed requests that its text caused.
+        suspicion: probability that its text causes failures, by which its base score moved towards
+            that of a loser; None if it did not.
         total: the derivation of the reward from components; None if the reward comes from verdicts
             alone.
         shortened: characters cut out of its prompt and response so that they fit into the judges'
@@ -50,6 +52,7 @@ class RolloutScore:
     failed: int
     defaulted: int
     caused_failures: int = 0
+    suspicion: float | None = None
     total: Total | None = None
     shortened: int = 0
     neutralised: int = 0

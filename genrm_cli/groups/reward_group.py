@@ -237,6 +237,7 @@ class _EstimatedGroup:
                     failed=failed[own],
                     defaulted=defaulted[own],
                     caused_failures=culprits[own],
+                    suspicion=None if self.loss is None else self.group.suspects.get(own),
                     total=total,
                     shortened=judged.shortened.get(own, 0),
                     neutralised=judged.neutralised.get(own, 0),

@@ -32,6 +32,7 @@ class RolloutResult:
         comparisons: verdicts that count for it.
         failed: failed requests about it.
         caused_failures: those that its text makes fail; None if there are none.
+        suspicion: probability that its text makes requests fail, if it loses in part for it.
         components: values by name; None if the reward comes from verdicts alone.
         shortened: characters cut out of prompt and response so that they fit into the judges'
             context; None if all fit.
@@ -48,6 +49,7 @@ class RolloutResult:
     comparisons: int
     failed: int
     caused_failures: int | None = None
+    suspicion: float | None = None
     components: Mapping[str, float | None] | None = None
     shortened: int | None = None
 

@@ -34,6 +34,7 @@ def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
         failed=score.failed,
         # Most rollouts have none of these, and their lines stay short.
         caused_failures=score.caused_failures or None,
+        suspicion=score.suspicion,
         components=components or None,
         shortened=score.shortened or None,
     )

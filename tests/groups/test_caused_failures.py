@@ -23,7 +23,7 @@ from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
-from genrm_cli.rewards.estimators.failure_rates import FailureRates
+from genrm_cli.rewards.estimators.failure_rates import FailureCounts, FailureRates
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Reason, Verdict
@@ -123,6 +123,21 @@ def test_a_suspect_loses_in_proportion_to_its_probability():
     suspects = {0: 0.25}
     assert scores_of_losers([3.0, 4.0, None], [1.0, 4.5, 2.0], {2}, suspects) == [2.375, 4.0, 1.5]
     assert scores_of_losers([None], [1.0], set(), suspects) == [None]
+
+
+def test_a_suspect_is_marked():
+    """With the probability by which it loses in part; innocent rollouts are not."""
+    plan = GroupPlan(judges=(JUDGE,))
+    results = [
+        (each, SILENT if each.shown[0] == 0 else VERDICT) for each in planned(6, 2, key="g")
+    ]
+    rare = FailureCounts(requests=1_000, silent=20, broken=1)
+    calibration = replace(CalibrationStatistics().fit(), failures=rare)
+    found = verdicts_of(judged(results, 6), plan)
+    (rewards,) = reward_verdicts([found], plan, calibration)
+    (suspicion,) = found.tested(rare.rates()).suspects.values()
+    assert [score.suspicion for score in rewards.scores] == [suspicion, *[None] * 5]
+    assert 0 < suspicion < 1
 
 
 def test_a_failed_pair_is_asked_in_the_other_order_and_then_with_others():
