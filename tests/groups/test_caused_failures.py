@@ -128,9 +128,7 @@ def test_a_suspect_loses_in_proportion_to_its_probability():
 def test_a_suspect_is_marked():
     """With the probability by which it loses in part; innocent rollouts are not."""
     plan = GroupPlan(judges=(JUDGE,))
-    results = [
-        (each, SILENT if each.shown[0] == 0 else VERDICT) for each in planned(6, 2, key="g")
-    ]
+    results = [(each, SILENT if each.shown[0] == 0 else VERDICT) for each in planned(6, 2, key="g")]
     rare = FailureCounts(requests=1_000, silent=20, broken=1)
     calibration = replace(CalibrationStatistics().fit(), failures=rare)
     found = verdicts_of(judged(results, 6), plan)
