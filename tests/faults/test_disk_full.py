@@ -96,4 +96,4 @@ def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(
     if finished.returncode in (1, 77) and b"genrm" not in finished.stderr:
         pytest.skip("this user may not mount a file system")
     assert finished.returncode == 5, finished.stderr
-    assert b"bomb.jsonl.gz: unpacks to more than 3,7" in finished.stderr
+    assert b"bomb.jsonl.gz: unpacks to more than the 3,7" in finished.stderr
