@@ -9,6 +9,7 @@ from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.profiles.answer import MEANINGS
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import Total, compose_total
@@ -97,6 +98,10 @@ class GroupComponents:
                     lost = kind.compute(component, judged.size, self.lost.used, columns)
                     for index in self.group.culprits:
                         values[index] = lost[index]
+                    for index, probability in self.group.suspects.items():
+                        own, other = values[index], lost[index]
+                        if own is not None and other is not None:
+                            values[index] = rounded(own + probability * (other - own))
                 columns[component.name] = Column(values).with_copies(judged.copies)
         return columns
 

@@ -33,7 +33,7 @@ _MASK = "[key]"
 # "x" and "EMPTY" are for servers that need no key, and may well be part of an answer.
 _LEAST_SECRET_CHARS = 8
 # A key has digits and eight characters or more, unlike the word after "Bearer authentication".
-_CREDENTIALS = r"(?i:(?<=Bearer )|(?<=Basic ))(?=[\w.~+/=-]*\d)[\w.~+/=-]{8,}"
+_CREDENTIALS = r"(?i:(?<=Bearer )|(?<=Basic ))(?=[\w.~+/=-]*[\dA-Z=])[\w.~+/=-]{8,}"
 _CHAT_PATH = "/chat/completions"
 _UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value")
 _PROXY = r"(?:[\w.]+: )*(?:\w+ - )?"

@@ -42,7 +42,15 @@ from genrm_cli.judging.profiles.profile import (
 from genrm_cli.judging.request_form import RefusedField, RequestForm, limit_of
 from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply, count_reply
 from genrm_cli.metrics.running_stats import Latencies
-from genrm_cli.verdicts import Failure, FailureKind, Judgment, Outcome, ProbeResult, StoppedBy
+from genrm_cli.verdicts import (
+    Failure,
+    FailureKind,
+    Grades,
+    Judgment,
+    Outcome,
+    ProbeResult,
+    StoppedBy,
+)
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
@@ -254,6 +262,7 @@ class RemoteJudge:
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
         granted: Slot | None = slot
+        partial: Grades | None = None
         try:
             while granted is not None:
                 try:
@@ -264,6 +273,8 @@ class RemoteJudge:
                     request = self.prepare(request.prompt, request.repeat)
                     granted = await self._slot_in_time(gives_up_at_s)
                     continue
+                if isinstance(outcome.result, Failure):
+                    partial = outcome.result.partial or partial
                 if outcome.is_decided or outcome.reasks >= self._policy.reask:
                     break
                 granted = await self._slot_in_time(gives_up_at_s)
@@ -274,8 +285,8 @@ class RemoteJudge:
             pass
         finally:
             self._budget.calls -= self._turns - outcome.turns
-        if isinstance(outcome.result, Failure) and outcome.result.partial is not None:
-            outcome.result = outcome.result.partial
+        if partial is not None and isinstance(outcome.result, Failure):
+            outcome.result = partial
         if outcome.result is _NOT_ASKED:
             outcome.result = Failure(
                 FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}"

@@ -32,6 +32,13 @@ class Routes:
         return rounds
 
     def rounds_with(self, group: str, route: str) -> RoundsService:
-        """Return the service that knows a cohort, or else that of a route."""
+        """Return the service of a route, or without one the service that knows a cohort.
+
+        Raises:
+            UnreadableRecordError: no such route, or none is named and nobody knows the cohort.
+        """
+        if route and route not in self.rounds:
+            names = ", ".join(sorted(name for name in self.rounds if name))
+            raise UnreadableRecordError(f"route is {route!r}; expected one of {names}")
         known = (each for each in self.rounds.values() if group in each.service.table.cohorts)
-        return next(known, None) or self.rounds.get(route) or self.rounds_for({})
+        return self.rounds[route] if route else next(known, None) or self.rounds_for({})

@@ -1,5 +1,6 @@
 """The HTTP application of a reward server."""
 
+import asyncio
 from collections.abc import Mapping
 
 from prometheus_client import (
@@ -78,8 +79,11 @@ def build_app(
         judges = [each.scorer.open_judges for each in services.values()]
         if any(each.is_draining for each in services.values()):
             status = "draining"
-        elif not all([await each.is_reachable(_READY_TIMEOUT_S) for each in judges]):
-            status = "judge down"
+        else:
+            asked = (each.is_reachable(_READY_TIMEOUT_S) for each in judges)
+            # A judge that is down costs its own route only: the others take requests.
+            if not any(await asyncio.gather(*asked)):
+                status = "judge down"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 
     shown = (*own.ROUTES, *nemo_gym.ROUTES, *samples.ROUTES)

@@ -146,8 +146,12 @@ def _prices_of(settings: Settings) -> dict[str, Value]:
     for name, of in (("price_in", "prompt"), ("price_out", "reply")):
         if value_of(settings, name):
             continue
-        if answer := _ask(f"price per million {of} tokens (Enter for none): "):
-            prices[name] = setting_named(name).convert(answer, SettingRef(name))
+        while answer := _ask(f"price per million {of} tokens (Enter for none): "):
+            try:
+                prices[name] = setting_named(name).convert(answer, SettingRef(name))
+                break
+            except UsageError:
+                print_text(f"  {answer!r} is not a price; write a number such as 0.5")
     return prices
 
 

@@ -113,6 +113,16 @@ def trials_of(judged: JudgedGroup, plan: GroupPlan) -> list[Trial]:
     return trials
 
 
+def broken_requests(judged: JudgedGroup, plan: GroupPlan) -> list[tuple[int, ...]]:
+    """Return what the requests to judges show to which their servers sent no readable reply."""
+    shown = []
+    for request, outcome in judged.results:
+        counts = _counts_of(outcome, is_repeat=False)
+        if request.judge < len(plan.judges) and counts is not None and counts.broken:
+            shown.append(request.shown)
+    return shown
+
+
 def _is_up(asked: Sequence[Trial]) -> bool:
     """Whether the server answers most requests, or as many without one text as fail with it."""
     broken = [trial for trial in asked if trial.counts.broken]

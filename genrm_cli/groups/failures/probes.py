@@ -17,6 +17,7 @@ from math import floor, log
 
 from genrm_cli.groups.comparisons import scores_alone
 from genrm_cli.groups.failures.failure_test import (
+    broken_requests,
     by_rollout,
     evidence_of,
     find_culprits,
@@ -78,6 +79,9 @@ class _Stage:
         culprits = find_culprits(trials, CAUTIOUS_RATES)
         self._trials = [trial for trial in trials if culprits.isdisjoint(trial.shown)]
         self._own = by_rollout(trials, culprits)
+        # Also if the server looks down: then only requests without them tell.
+        broken = [set(shown) for shown in broken_requests(judged, plan)]
+        self._common = set.intersection(*broken) if broken else set()
         self._asked = Counter(request.shown for request, _ in judged.results)
         scores = scores_alone(judged, plan)
         opponents = [index for index in judged.answered if index not in culprits]
@@ -85,13 +89,12 @@ class _Stage:
 
     def replace_failed(self) -> None:
         """Ask failed pairs in the other order."""
-        broken = [set(trial.shown) for trial in self._trials if trial.counts.broken]
         for trial in self._trials:
             swapped = trial.shown[::-1]
             if trial.has_failed and swapped and not self._asked[swapped]:
                 self._ask(*swapped)
-        if broken:
-            self._ask_without(set.intersection(*broken))
+        if self._common:
+            self._ask_without(self._common)
 
     def suspects(self, probes: Counter[int]) -> list[int]:
         """Return the rollouts to probe, those with most evidence first."""

@@ -108,6 +108,7 @@ class OpenJudges:
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
         shared = self._options.shared.pools
         if identity in shared:
+            shared[identity].serves_several = True
             return self._pools.setdefault(identity, shared[identity])
         endpoints = []
         most = limits.max_in_flight or AUTO_CEILING

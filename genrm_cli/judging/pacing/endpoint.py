@@ -2,7 +2,8 @@
 
 An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or
 authentication errors in 10 calls in a row or in more than half of the last 50, or 429 or timeouts
-in 50 calls in a row; or when no endpoint has answered for `give_up_after`. A trial call with a
+in 50 calls in a row; when no endpoint has answered for `give_up_after`; and when one that has never
+answered refuses the key, the model or the route. A trial call with a
 harmless prompt then decides, so that prompts that break a server do not mark it unhealthy. An
 unhealthy endpoint gets one trial call at a time until one is answered."""
 
@@ -51,9 +52,9 @@ class Endpoint:
     `last_trial_s`.
 
     Attributes:
-        is_hopeless: whether a trial was refused for a reason that no wait cures: the key, or the
-            model or route of an endpoint that has never answered. A server that has may be
-            restarting behind a gateway.
+        is_hopeless: whether a trial was refused because of the key, the model or the route, and
+            nothing was ever answered. An endpoint that has answered may be restarting behind a
+            gateway, or get another key.
     """
 
     name: str
@@ -118,7 +119,7 @@ class Endpoint:
         put_off = ending in (Ending.BUSY, Ending.TIMED_OUT)
         broken = not (put_off or ending.shows_it_works)
         self._has_answered = self._has_answered or ending is Ending.ANSWERED
-        hopeless = ending is Ending.DENIED or (ending is Ending.MISSING and not self._has_answered)
+        hopeless = ending in (Ending.DENIED, Ending.MISSING) and not self._has_answered
         self._put_off_in_a_row = self._put_off_in_a_row + 1 if put_off else 0
         self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
         self._recent.append(broken)

@@ -92,6 +92,8 @@ class EndpointPool:
         `setting_names`, where a role has others."""
         self._resumes = resumes
         self._setting_names = setting_names
+        # Of several judges, each with its model, one may be refused while others are answered.
+        self.serves_several = False
         self.endpoints = endpoints
         self.stopped_by: StoppedBy | None = None
         self.last_call_ends_s = math.inf
@@ -327,6 +329,8 @@ class EndpointPool:
     @property
     def _is_hopeless(self) -> bool:
         """Whether no endpoint would answer, however long the run waits."""
+        if self.serves_several:
+            return False
         return all(endpoint.is_hopeless for endpoint in self.endpoints)
 
     def _give_up(self) -> None:
