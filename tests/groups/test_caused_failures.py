@@ -164,6 +164,17 @@ def test_a_failed_pair_is_asked_in_the_other_order_and_then_with_others():
             assert find_culprits(trials_of(group, plan), RATES) == {0}
 
 
+@pytest.mark.parametrize("breaker", [0, 1, 2])
+def test_in_a_small_group_the_pairs_without_the_suspect_are_asked(breaker):
+    """Only they tell a text that breaks most requests from a server that is down."""
+    results = [
+        (each, BROKEN if breaker in each.shown else VERDICT) for each in planned(3, 1, key="g")
+    ]
+    plan = GroupPlan(pairing=PairingPlan("ring", ring_k=1, max_extra=2.0), judges=(JUDGE,))
+    stages = iter_probes(judged(results, 3), plan)
+    assert all(breaker not in pair[:2] for pair in next(stages))
+
+
 def test_a_verdict_after_replies_without_one_is_no_evidence_of_quality():
     """Nor is that of a repeat; `keep` keeps them."""
     won = Outcome(Verdict(5, 1, 1), reasks=2)

@@ -75,6 +75,7 @@ def test_every_shape_is_routed(serve_routes, judge_server):
         waiting = [served.begin_member("c", n, text=text, **member) for n, text in enumerate("ab")]
         path = "/v1/cohorts/d/members/0?size=2&route=code"
         assert served.client.request("DELETE", path).json()["absent"]
+        assert served.client.request("DELETE", path.replace("code", "typo")).status_code == 422
         assert served.begin_member("d", 1, text="c", **member).json()["reason"] == "alone"
         assert all(each.json()["reward"] is not None for each in waiting)
         rows = [
