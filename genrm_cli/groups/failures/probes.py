@@ -79,9 +79,10 @@ class _Stage:
         culprits = find_culprits(trials, CAUTIOUS_RATES)
         self._trials = [trial for trial in trials if culprits.isdisjoint(trial.shown)]
         self._own = by_rollout(trials, culprits)
-        # Also if the server looks down: then only requests without them tell.
-        broken = [set(shown) for shown in broken_requests(judged, plan)]
-        self._common = set.intersection(*broken) if broken else set()
+        self._common: set[int] = set()
+        if any(trial.counts.broken for trial in self._trials):
+            # Also if the server looks down: then only requests without them tell.
+            self._common = set.intersection(*map(set, broken_requests(judged, plan)))
         self._asked = Counter(request.shown for request, _ in judged.results)
         scores = scores_alone(judged, plan)
         opponents = [index for index in judged.answered if index not in culprits]
