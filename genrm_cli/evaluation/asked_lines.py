@@ -1,4 +1,4 @@
-"""What a judge is shown of labelled lines: each pair on its own, or all responses of a line in a
+"""Labelled lines as a judge sees them: each pair on its own, or all responses of a line in a
 list.
 
 A listwise judge sees lists, not pairs, when it scores groups, so it is measured on lists: each pair

@@ -69,7 +69,7 @@ class Recorder(RecordFiles):
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; its comparisons are in the journal."""
-        # The others' lines stand there already, with the rewards that they were given.
+        # The other lines are already in the file, with the rewards of their first reply.
         alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
         self._append_group(rewards.key, b"", scored_lines([member], alone, self._plan))
 

@@ -1,4 +1,4 @@
-"""What to do about a judge that cannot be used."""
+"""Remedies for a judge that cannot be used."""
 
 from genrm_cli.errors import Message, naming
 

@@ -152,7 +152,7 @@ def build_environment_app(sessions: HostedSessions, gate: AccessLimits) -> Route
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
-            # Whoever has the cookie continues the session: it must not be guessed.
+            # The cookie is all that continues a session, so nobody may guess it.
             id_ = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
             row = parse_body(body) if body.strip() else {}
             response = response_of(JsonReply(await handle(sessions, id_, row)))

@@ -13,7 +13,7 @@ class TestRows(TestCase):
     """Rows without a reward, and the example data."""
 
     def test_a_row_without_a_reward_is_masked_where_trainers_look(self) -> None:
-        """Its own fields stay, and the reason stands in it."""
+        """It keeps its own fields and records the reason."""
         row = masked({"x": 1, "instance_config": {"y": 2}}, "genrm serve: 503")
         self.assertEqual((row["x"], row["mask_sample"]), (1, True))
         self.assertEqual(row["instance_config"], {"y": 2, "mask_sample": True})
