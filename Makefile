@@ -15,9 +15,9 @@ LOADERS := .venv-loaders
 # uv where it is there: an old pip searches for half an hour for versions of these packages that fit.
 LOADER_PIP = $(LOADERS)/bin/python -m pip install
 LOADER_INSTALL = $(if $(shell command -v uv),uv pip install --python $(LOADERS)/bin/python,$(LOADER_PIP))
-LOADER_PACKAGES := tests/export/loaders
-NUMERIC := $(addprefix tests/,rewards pairing ranking watching evaluation metrics scored report bench)
-LOADER_TESTS := $(LOADER_PACKAGES) tests/serve/adapters/loaders
+LOADER_PACKAGES := tests/products/export/loaders
+NUMERIC := $(addprefix tests/,rewards pairing products/ranking watching products/evaluation metrics scored products/report bench)
+LOADER_TESTS := $(LOADER_PACKAGES) tests/products/serve/adapters/loaders
 
 demo: $(INSTALLED)
 	@$(BIN)/genrm demo

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     )
     from genrm_cli.groups.group import Group
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
-    from genrm_cli.ranking.in_memory import rank
-    from genrm_cli.ranking.rank_policies import Ranking
+    from genrm_cli.products.ranking.in_memory import rank
+    from genrm_cli.products.ranking.rank_policies import Ranking
     from genrm_cli.rewards.estimators.calibration import Calibration
     from genrm_cli.rewards.reward_dicts import merge, rank_rewards, scale_by_diversity
     from genrm_cli.scorer import Scorer, score
@@ -49,8 +49,8 @@ _MODULES = {
     "Group": "groups.group",
     **dict.fromkeys(("ComparisonResult", "GroupRewards"), "groups.results"),
     "Calibration": "rewards.estimators.calibration",
-    "Ranking": "ranking.rank_policies",
-    "rank": "ranking.in_memory",
+    "Ranking": "products.ranking.rank_policies",
+    "rank": "products.ranking.in_memory",
     **dict.fromkeys(("merge", "rank_rewards", "scale_by_diversity"), "rewards.reward_dicts"),
     **dict.fromkeys(
         ("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"

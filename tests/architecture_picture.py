@@ -14,8 +14,9 @@ def render_picture() -> str:
     folders = sorted({path.parent.name for path in FILES.values() if is_folder(path.parent)})
     imported: dict[str, set[str]] = {folder: set() for folder in folders}
     for each in OWN:
-        importer = part_of(each.importer)
-        other = part_of(each.module)
+        # All products are one room.
+        importer = part_of(each.importer).partition(".")[0]
+        other = part_of(each.module).partition(".")[0]
         if importer != other and importer in imported and other in imported:
             imported[importer].add(other)
 

@@ -19,8 +19,6 @@ from almost_json import Mangler
 from genrm_here import call_here
 from genrm_process import PACKAGE_ROOT
 
-from genrm_cli.batches.batch_api import BatchApi
-from genrm_cli.batches.file_batch import FileBatch
 from genrm_cli.errors import GenrmError, InputError, JudgeError
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.compare_request import parse_request
@@ -38,6 +36,8 @@ from genrm_cli.judging.requests import Reply
 from genrm_cli.judging.rubrics.criteria import CONSTRAINTS, CRITERIA
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.session_rubrics import session_profile
+from genrm_cli.products.batches.batch_api import BatchApi
+from genrm_cli.products.batches.file_batch import FileBatch
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, read_run_record
 from genrm_cli.scored.groups import ScoredRun

@@ -14,9 +14,9 @@ import pytest
 from served import judge_flags
 
 from genrm_cli.neutralise.forms import fold
-from genrm_cli.serve.serve_app import build_app
-from genrm_cli.serve.served_scorer import ServedScorer
-from genrm_cli.serve.service import RewardService
+from genrm_cli.products.serve.serve_app import build_app
+from genrm_cli.products.serve.served_scorer import ServedScorer
+from genrm_cli.products.serve.service import RewardService
 from genrm_cli.settings import settings_from
 
 GROUPS = 20

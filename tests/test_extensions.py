@@ -93,7 +93,7 @@ def test_an_error_of_genrm_passes_through_an_extension(install_package: InstallP
 
 
 GAME = """
-from genrm_cli.sessions.environment import Environment
+from genrm_cli.products.sessions.environment import Environment
 class Game(Environment):
     version = "game_v1"
     scripted_policies = ("counts",)

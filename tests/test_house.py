@@ -56,15 +56,15 @@ NODES = _Nodes()
 # of it.
 PRODUCTS = (
     "adapters",
-    "batches",
-    "cluster",
-    "evaluation",
-    "export",
-    "ranking",
-    "report",
-    "serve",
-    "sessions",
-    "tracking",
+    "products.batches",
+    "products.cluster",
+    "products.evaluation",
+    "products.export",
+    "products.ranking",
+    "products.report",
+    "products.serve",
+    "products.sessions",
+    "products.tracking",
     "watching",
 )
 
@@ -73,6 +73,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     PRODUCTS,
+    ("products",),
     ("jobs", "group_scorer", "scorer", "http_server"),
     ("scored",),
     ("groups",),
@@ -122,34 +123,34 @@ PURE = (
     "errors",
     "json_types",
     "regex",
-    "ranking.board",
-    "ranking.leaderboard",
-    "ranking.looks",
-    "ranking.outcomes",
-    "ranking.pair_plan",
-    "ranking.strengths",
-    "export.candidates",
-    "export.balance",
-    "export.formats",
-    "export.chat_messages",
-    "export.rows",
-    "report.charts",
-    "report.report_figures",
-    "report.group_document",
-    "report.measure_group",
+    "products.ranking.board",
+    "products.ranking.leaderboard",
+    "products.ranking.looks",
+    "products.ranking.outcomes",
+    "products.ranking.pair_plan",
+    "products.ranking.strengths",
+    "products.export.candidates",
+    "products.export.balance",
+    "products.export.formats",
+    "products.export.chat_messages",
+    "products.export.rows",
+    "products.report.charts",
+    "products.report.report_figures",
+    "products.report.group_document",
+    "products.report.measure_group",
     "scored.json_form",
     "scored.lines",
     "scored.run_record",
-    "report.judge_trust",
+    "products.report.judge_trust",
     "http_server.http_replies",
-    "serve.cohorts.cohort",
-    "sessions.counts",
-    "sessions.environment",
-    "sessions.therapy.simulated_client",
-    "sessions.therapy.model_client",
-    "sessions.rules.attribution",
-    "sessions.rules.transcript",
-    "sessions.therapy.session_scenario",
+    "products.serve.cohorts.cohort",
+    "products.sessions.counts",
+    "products.sessions.environment",
+    "products.sessions.therapy.simulated_client",
+    "products.sessions.therapy.model_client",
+    "products.sessions.rules.attribution",
+    "products.sessions.rules.transcript",
+    "products.sessions.therapy.session_scenario",
 )
 IMPURE_LIBRARY = (
     "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select "
@@ -169,8 +170,8 @@ PURE_LIBRARIES = ("markupsafe", "msgspec", "numpy", "phonenumbers", "re2", "stdn
 HOMES = {
     "typer": ("cli",),
     "rich": ("cli",),
-    "jinja2": ("report.render_page",),
-    "markupsafe": ("report",),
+    "jinja2": ("products.report.render_page",),
+    "markupsafe": ("products.report",),
     "httpx": ("judging.http.over_httpx", "adapters.reward_client"),
     "pyreqwest": ("judging.http.over_pyreqwest",),
     "boto3": ("storage",),
@@ -186,7 +187,7 @@ HOMES = {
         "judging.rubrics",
         "judging.completion",
         "judging.journal_file",
-        "sessions.therapy.session_scenario",
+        "products.sessions.therapy.session_scenario",
     ),
     "orjson": (
         "storage",
@@ -195,22 +196,34 @@ HOMES = {
         "judging.journal_file",
         "judging.remote",
         "http_server",
-        "batches.batch_api",
-        "serve",
+        "products.batches.batch_api",
+        "products.serve",
     ),
-    "numpy": (*PURE, "evaluation", "jobs.stores", "scored.groups", "export", "report"),
+    "numpy": (
+        *PURE,
+        "products.evaluation",
+        "jobs.stores",
+        "scored.groups",
+        "products.export",
+        "products.report",
+    ),
     "phonenumbers": ("rollouts.private_numbers",),
     "re2": ("regex",),
     "stdnum": ("rollouts.private_numbers",),
-    "starlette": ("http_server", "serve.serve_app", "sessions.hosting"),
+    "starlette": ("http_server", "products.serve.serve_app", "products.sessions.hosting"),
     "uvicorn": ("http_server.server",),
-    "prometheus_client": ("serve", "sessions.hosting"),
+    "prometheus_client": ("products.serve", "products.sessions.hosting"),
     "sqlite3": ("judging.journal_file",),
-    "tomllib": ("settings.sources", "judging.lookup", "sessions", "rollouts.reading.templates"),
+    "tomllib": (
+        "settings.sources",
+        "judging.lookup",
+        "products.sessions",
+        "rollouts.reading.templates",
+    ),
     # The adapters: each trainer in its own module.
     "torch": ("adapters.trl", "adapters.nemo_rl"),
     "verl": ("adapters.verl",),
-    "ray": ("cluster", "adapters.nemo_rl", "adapters.verl"),
+    "ray": ("products.cluster", "adapters.nemo_rl", "adapters.verl"),
     "nemo_rl": ("adapters.nemo_rl",),
     "openrlhf": ("adapters.openrlhf",),
     "prime_rl": ("adapters.prime_rl",),
@@ -299,10 +312,13 @@ def within(module: str, homes: tuple[str, ...]) -> bool:
 
 
 def part_of(module: str) -> str:
-    """Return the first folder or file below the package; of the package itself others take the
-    version only.
+    """Return the first folder or file below the package, or the product; of the package itself
+    others take the version only.
     """
-    return module.split(".")[1] if "." in module else "version"
+    if "." not in module:
+        return "version"
+    names = module.split(".")[1:]
+    return ".".join(names[:2] if names[0] == "products" and len(names) > 1 else names[:1])
 
 
 def layer_of(module: str) -> int:
@@ -353,7 +369,7 @@ for library in sys.argv[2].split():
     try: importlib.import_module(library)
     except ImportError: pass
 for product in sys.argv[1].split():
-    folder = pathlib.Path("genrm_cli", product)
+    folder = pathlib.Path("genrm_cli", *product.split("."))
     folder.rename("deleted")
     if (child := os.fork()) == 0:
         for path in sorted(pathlib.Path("genrm_cli").rglob("*.py")):

@@ -13,13 +13,13 @@ from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
 from genrm_cli.errors import UsageError, how_to_install, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event
-from genrm_cli.sessions.session_options import SAMPLES
+from genrm_cli.products.sessions.session_options import SAMPLES
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import settings_of_routes
 from genrm_cli.settings.sources.keys import find_api_keys, find_token
 
 if TYPE_CHECKING:
-    from genrm_cli.serve.steps import JudgeWatch, LogStep
+    from genrm_cli.products.serve.steps import JudgeWatch, LogStep
 
 # What a tracker that hangs may delay the end of the server.
 _LOGGED_WITHIN_S = 30.0
@@ -43,7 +43,7 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
     Example: genrm serve --environment therapeutic_session
     """
     try:
-        from genrm_cli.serve.run import serve as serve_until_stopped
+        from genrm_cli.products.serve.run import serve as serve_until_stopped
     except ModuleNotFoundError as error:
         if error.name not in ("starlette", "uvicorn", "prometheus_client"):
             raise
@@ -81,7 +81,7 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
 @contextmanager
 def _logging(settings: Settings, events: Events) -> "Iterator[LogStep | None]":
     """Yield what logs a step to the trackers; None without one."""
-    from genrm_cli.tracking.log_run import RunLog, load_trackers, tracked_run
+    from genrm_cli.products.tracking.log_run import RunLog, load_trackers, tracked_run
 
     trackers = load_trackers(settings.tracking)
     if not trackers:

@@ -10,8 +10,8 @@ from random import Random
 from statistics import fmean
 from types import SimpleNamespace
 
-from genrm_cli.evaluation.accuracy import OrderRecord, PairRecord, evaluate, preference_of
-from genrm_cli.evaluation.grid import GridCell, compare_cells
+from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, evaluate, preference_of
+from genrm_cli.products.evaluation.grid import GridCell, compare_cells
 from genrm_cli.settings import Settings
 from genrm_cli.verdicts import Verdict
 

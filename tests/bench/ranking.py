@@ -19,12 +19,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from bench.recorded import RecordedVerdict, iter_recorded
 
-from genrm_cli.ranking.board import Leaderboard
-from genrm_cli.ranking.leaderboard import ELO, build_leaderboard
-from genrm_cli.ranking.looks import LEAST_PROMPTS, critical_z, prompts_to_show, share_interval
-from genrm_cli.ranking.outcomes import Outcomes, OutcomeTable
-from genrm_cli.ranking.pair_plan import Pair, spread_pairs
-from genrm_cli.ranking.strengths import fit_strengths
+from genrm_cli.products.ranking.board import Leaderboard
+from genrm_cli.products.ranking.leaderboard import ELO, build_leaderboard
+from genrm_cli.products.ranking.looks import (
+    LEAST_PROMPTS,
+    critical_z,
+    prompts_to_show,
+    share_interval,
+)
+from genrm_cli.products.ranking.outcomes import Outcomes, OutcomeTable
+from genrm_cli.products.ranking.pair_plan import Pair, spread_pairs
+from genrm_cli.products.ranking.strengths import fit_strengths
 
 
 def drawn(outcomes: Outcomes, prompts: np.ndarray) -> Outcomes:
@@ -222,7 +227,7 @@ def tell_looks(rounds: int) -> None:
     """Print how often equal policies are called different by a look after each of 1,000 prompts,
     and the prompts that show 5 points.
     """
-    sys.path.insert(0, str(Path(__file__).parents[1] / "ranking"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "products" / "ranking"))
     from recorded_systems import recorded_outcomes
 
     pairs, recorded = recorded_outcomes().win_shares()

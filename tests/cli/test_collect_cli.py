@@ -10,7 +10,7 @@ import pytest
 from genrm_process import read_lines
 
 from genrm_cli.judging.lookup import find_rubric_set
-from genrm_cli.sessions.therapy.session import TherapeuticSession
+from genrm_cli.products.sessions.therapy.session import TherapeuticSession
 
 SAMPLE_DATA = Path(__file__).parents[2] / "sample_data"
 CHAT = [

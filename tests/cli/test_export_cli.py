@@ -6,7 +6,7 @@ import pytest
 from genrm_process import SAMPLE_DATA
 from scored_lines import read_lines, scored, total, write_lines
 
-from genrm_cli.export.formats import FORMATS
+from genrm_cli.products.export.formats import FORMATS
 
 EXPORT_FORMATS = [
     name for name, each in FORMATS.items() if each.unit != "judgement"

@@ -6,8 +6,8 @@ import pytest
 
 import genrm_cli as genrm
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.products.serve.shapes.call import rollout_of
 from genrm_cli.rollouts.gym_view import view_gym_group
-from genrm_cli.serve.shapes.call import rollout_of
 
 
 def said(*texts):

@@ -236,7 +236,7 @@ def test_every_command_runs(
             assert listens(Genrm(workplace), words), command
             continue
         if words[0] == "collect" and "--base-url" in words:
-            continue  # tests/sessions/test_session_judge.py has a judge that reads sessions
+            continue  # test_session_judge.py has a judge that reads sessions
         stdin = b""
         if "<" in words:
             stdin = (workplace / words.pop()).read_bytes()

@@ -16,7 +16,7 @@ SEAMS = (
     "genrm_cli.judging.profiles.profile",
     "genrm_cli.rewards.component",
     "genrm_cli.rollouts.formats",
-    "genrm_cli.sessions.environment",
+    "genrm_cli.products.sessions.environment",
 )
 
 

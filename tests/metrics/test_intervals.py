@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.metrics.running_stats import student_95, wilson_interval
-from genrm_cli.serve.reference_answers import WinCounts, WinRate
+from genrm_cli.products.serve.reference_answers import WinCounts, WinRate
 
 Z = 1.959963984540054
 

@@ -19,7 +19,7 @@ from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import read_toml
 
 if TYPE_CHECKING:
-    from genrm_cli.evaluation.grid import GridCell
+    from genrm_cli.products.evaluation.grid import GridCell
 
 
 _option = partial(setting, is_common=True)
@@ -79,8 +79,8 @@ def eval_(
     Example: genrm eval pairs.jsonl -o result.json --model my-genrm \\
       --base-url http://localhost:8000/v1
     """
-    from genrm_cli.evaluation.grid import MODES_GRID, GridCell, naming_cell, parse_grid
     from genrm_cli.groups.check import check_settings, without_components
+    from genrm_cli.products.evaluation.grid import MODES_GRID, GridCell, naming_cell, parse_grid
 
     settings = without_components(invocation.settings)
     if settings.output.json_output and options.output == "-":
@@ -118,9 +118,9 @@ def _show_plans(
     pairs: str, output: str | None, cells: "Sequence[GridCell]", *, as_json: bool
 ) -> int:
     """Print what would be asked, of each cell."""
-    from genrm_cli.evaluation.evaluate import plan_evaluation
-    from genrm_cli.evaluation.grid import naming_cell
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.products.evaluation.evaluate import plan_evaluation
+    from genrm_cli.products.evaluation.grid import naming_cell
 
     plans = {}
     for cell in cells:
@@ -138,7 +138,7 @@ def _show_plans(
 def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
     """Ask a judge about the pairs, and print how often it is right."""
     from genrm_cli.cli.judges.eval_text import iter_result_parts
-    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
 
     output = options.output
     with watched(settings, find_api_keys(settings)) as run:
@@ -176,15 +176,15 @@ def _compare(
 ) -> int:
     """Ask the cells of a grid one after another, and print how they compare."""
     from genrm_cli.cli.judges.eval_text import grid_points, iter_grid_parts
-    from genrm_cli.evaluation.evaluate import evaluate_judge, refuse_partial
-    from genrm_cli.evaluation.grid import (
+    from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.products.evaluation.grid import (
         check_grid_output,
         compare_cells,
         failed_cell,
         naming_cell,
         write_grid,
     )
-    from genrm_cli.report.grid_page import write_grid_page
+    from genrm_cli.products.report.grid_page import write_grid_page
     from genrm_cli.storage.store import Store
 
     for uri in (output, page):

@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping
 from genrm_cli.cli.console import number_text, percent_text, range_text
 from genrm_cli.cli.tables import Table, names, numbers
 from genrm_cli.errors import counted
-from genrm_cli.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
-from genrm_cli.evaluation.agreement import RaterAgreement
-from genrm_cli.evaluation.benchmarks import BenchmarkScores
-from genrm_cli.evaluation.evaluate import EvalResult
-from genrm_cli.evaluation.grid import GridResult
-from genrm_cli.evaluation.panel_quality import PanelQuality
-from genrm_cli.evaluation.people import PeopleQuality
 from genrm_cli.metrics.prediction_powered import LabelledMean
 from genrm_cli.metrics.running_stats import POWER, Estimated
-from genrm_cli.report.charts import PricedPoint
+from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
+from genrm_cli.products.evaluation.agreement import RaterAgreement
+from genrm_cli.products.evaluation.benchmarks import BenchmarkScores
+from genrm_cli.products.evaluation.evaluate import EvalResult
+from genrm_cli.products.evaluation.grid import GridResult
+from genrm_cli.products.evaluation.panel_quality import PanelQuality
+from genrm_cli.products.evaluation.people import PeopleQuality
+from genrm_cli.products.report.charts import PricedPoint
 
 _CHANCE = 0.5  # the accuracy of a judge that guesses
 _MOST_SUBSETS = 15  # of a panel, on one screen; the result has all

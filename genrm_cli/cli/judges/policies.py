@@ -21,9 +21,9 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
-    from genrm_cli.ranking.board import PolicyRow
-    from genrm_cli.ranking.people_labels import LabelledWinRate
-    from genrm_cli.ranking.rank_policies import Ranking
+    from genrm_cli.products.ranking.board import PolicyRow
+    from genrm_cli.products.ranking.people_labels import LabelledWinRate
+    from genrm_cli.products.ranking.rank_policies import Ranking
 
 _option = partial(setting, is_common=True)
 # By the name that a ranking gives its intervals: what a reader may do with them.
@@ -77,7 +77,7 @@ def rank(
     Example: genrm rank steps.jsonl --over step --offline --json
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.ranking.rank_policies import (
+    from genrm_cli.products.ranking.rank_policies import (
         plan_ranking,
         rank_policies,
         refuse_partial,
@@ -105,8 +105,8 @@ def rank(
 
 
 def _write_page(ranking: "Ranking", uri: str, settings: Settings) -> None:
-    from genrm_cli.report.charts import Point
-    from genrm_cli.report.write_report import PolicySection, write_report
+    from genrm_cli.products.report.charts import Point
+    from genrm_cli.products.report.write_report import PolicySection, write_report
 
     points = [
         Point(row.elo, row.band_lo, row.band_hi, f"{row.name}: {row.elo}")
@@ -156,7 +156,7 @@ def _labelled_text(found: "LabelledWinRate") -> str:
 
 
 def _cells(row: "PolicyRow") -> tuple[str, ...]:
-    from genrm_cli.ranking.board import percent_won
+    from genrm_cli.products.ranking.board import percent_won
 
     half = None if row.elo_hi is None or row.elo is None else row.elo_hi - row.elo
     interval = [percent_won(each) for each in (row.lo, row.hi) if each is not None]
@@ -175,7 +175,7 @@ def _cells(row: "PolicyRow") -> tuple[str, ...]:
 
 
 def _matrix(ranking: "Ranking") -> Table:
-    from genrm_cli.ranking.board import percent_won
+    from genrm_cli.products.ranking.board import percent_won
 
     policies = [row.name for row in ranking.policies]
     table = Table([*names(""), *numbers(*policies)])

@@ -42,7 +42,7 @@ def watch(
       --reason "new judge since Monday"
     """
     from genrm_cli.cli.judges.watch_text import iter_history_parts, watched_judges
-    from genrm_cli.report.watch_page import write_page
+    from genrm_cli.products.report.watch_page import write_page
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.store import Store
     from genrm_cli.watching.history import Timelines, read_history

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from genrm_cli.cli.console import number_text, percent_text, range_text
 from genrm_cli.cli.tables import Table, names, numbers
-from genrm_cli.report.watch_page import WatchedJudge
+from genrm_cli.products.report.watch_page import WatchedJudge
 from genrm_cli.watching.history import Timelines
 from genrm_cli.watching.signals import SIGNALS
 from genrm_cli.watching.track import SignalState

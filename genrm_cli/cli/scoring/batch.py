@@ -38,7 +38,7 @@ def batch(
     Example: genrm batch 'requests*.jsonl' --base-url https://api.openai.com/v1 \\
       --wait 0
     """
-    from genrm_cli.batches.answer_files import answer_files
+    from genrm_cli.products.batches.answer_files import answer_files
 
     settings = invocation.settings
     with watched(settings, invocation.api_keys) as run:

@@ -66,7 +66,7 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
         return score_inputs
     os.environ.update({name: value for name, value in _QUIET_RAY.items() if name not in os.environ})
     try:
-        from genrm_cli.cluster.score_on_cluster import score_on_cluster
+        from genrm_cli.products.cluster.score_on_cluster import score_on_cluster
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "ray":
             raise
@@ -152,7 +152,7 @@ def _score(
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
     from genrm_cli.jobs.input_batch import FileEvent
     from genrm_cli.jobs.judging_session import PlanEvent
-    from genrm_cli.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
+    from genrm_cli.products.tracking.log_run import RunLog, load_trackers, run_name, tracked_run
 
     settings = invocation.settings
     output = settings.output

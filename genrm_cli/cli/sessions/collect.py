@@ -15,15 +15,15 @@ from genrm_cli.cli.sessions.host import (
 )
 from genrm_cli.errors import Message, SettingRef, UsageError, counted, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
-from genrm_cli.sessions.session_options import SAMPLES, TEACHER, SessionOptions
+from genrm_cli.products.sessions.session_options import SAMPLES, TEACHER, SessionOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import setting
 from genrm_cli.settings.sources.keys import find_api_keys
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.collected_files import CollectOptions
-    from genrm_cli.sessions.collection import CollectReport
-    from genrm_cli.sessions.session_agents import AgentConfig
+    from genrm_cli.products.sessions.collected_files import CollectOptions
+    from genrm_cli.products.sessions.collection import CollectReport
+    from genrm_cli.products.sessions.session_agents import AgentConfig
 
 _RUN_ID = "{run_id}"
 
@@ -64,9 +64,9 @@ def collect(
     Example: genrm collect --list --risk crisis
     """
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.sessions.collection import collect as run_collect
-    from genrm_cli.sessions.environments import choose_scenarios, read_scenarios
-    from genrm_cli.sessions.session_judge import judge_settings
+    from genrm_cli.products.sessions.collection import collect as run_collect
+    from genrm_cli.products.sessions.environments import choose_scenarios, read_scenarios
+    from genrm_cli.products.sessions.session_judge import judge_settings
 
     settings = invocation.settings
     judge = judge_settings(settings, of_groups=True)
@@ -100,7 +100,7 @@ def _collect_options(
     """Complete the options, and refuse those that contradict each other, or a scripted policy that
     is not `known`.
     """
-    from genrm_cli.sessions.collected_files import CollectOptions
+    from genrm_cli.products.sessions.collected_files import CollectOptions
 
     if output is None:
         raise UsageError(
@@ -146,7 +146,7 @@ def _collect_options(
 
 
 def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: bool) -> None:
-    from genrm_cli.sessions.session_judge import SMOKE_TEST
+    from genrm_cli.products.sessions.session_judge import SMOKE_TEST
 
     counts = report.counts
     if counts is None:

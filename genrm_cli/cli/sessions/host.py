@@ -10,7 +10,7 @@ from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.errors import UsageError, naming
-from genrm_cli.sessions.session_options import (
+from genrm_cli.products.sessions.session_options import (
     FILE,
     KEY_HELP,
     NAME,
@@ -28,8 +28,8 @@ from genrm_cli.settings.sources.keys import find_api_key, find_api_keys
 from genrm_cli.settings.table import value_of
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.environment import AnyEnvironment
-    from genrm_cli.sessions.session_agents import AgentConfig
+    from genrm_cli.products.sessions.environment import AnyEnvironment
+    from genrm_cli.products.sessions.session_agents import AgentConfig
 
 _client = partial(setting, panel="Simulated client")
 # A default argument that nothing can change.
@@ -88,7 +88,7 @@ def agent_config(
     The default key is sent to `trusted` endpoints only, or to any if there are none.
     """
     from genrm_cli.judging.client import chat_url
-    from genrm_cli.sessions.session_agents import AgentConfig, setting_names
+    from genrm_cli.products.sessions.session_agents import AgentConfig, setting_names
 
     def given(name: str) -> Any:
         return getattr(options, f"{role}_{name}", None)  # only a policy has top_p
@@ -123,7 +123,7 @@ def client_agent(
     """Return the model that plays the client: its own, else that of a single judge; None for the
     scripted one.
     """
-    from genrm_cli.sessions.session_agents import AgentConfig
+    from genrm_cli.products.sessions.session_agents import AgentConfig
 
     if client.client == "scripted":
         return None
@@ -147,7 +147,7 @@ def open_environment(
     keys: Mapping[str, str] = _NO_KEYS,
 ) -> "tuple[AnyEnvironment, AgentConfig | None]":
     """Return an environment, and the model that plays its part, if it needs one."""
-    from genrm_cli.sessions.environments import find_environment
+    from genrm_cli.products.sessions.environments import find_environment
 
     kind = find_environment(options.environment or "")
     agent = None
@@ -173,9 +173,9 @@ def host(
 ) -> None:
     """Serve the sessions of an environment until a signal stops it."""
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.sessions.environments import read_scenarios
-    from genrm_cli.sessions.hosting.gymnasium import serve_environment
-    from genrm_cli.sessions.session_judge import SMOKE_TEST, judge_settings
+    from genrm_cli.products.sessions.environments import read_scenarios
+    from genrm_cli.products.sessions.hosting.gymnasium import serve_environment
+    from genrm_cli.products.sessions.session_judge import SMOKE_TEST, judge_settings
 
     for name in ("wandb", "mlflow", "tensorboard"):
         if value_of(settings, name) is not None:

@@ -11,7 +11,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
-    from genrm_cli.sessions.expert_review import Review
+    from genrm_cli.products.sessions.expert_review import Review
 
 _DECISIONS = "Decisions"
 
@@ -48,7 +48,7 @@ def review(
     Example: genrm review r1.scored.jsonl --by 'Dr. Lee' \\
       --approve 'group:exam_stress_001/v0#2'
     """
-    from genrm_cli.sessions.expert_review import decide, make_review, render_review
+    from genrm_cli.products.sessions.expert_review import decide, make_review, render_review
 
     settings = invocation.settings
     decisions = {"approved": approve, "held": hold, "rejected": reject}

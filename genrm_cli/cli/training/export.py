@@ -4,9 +4,9 @@ from genrm_cli.catalog import explained
 from genrm_cli.cli.console import percent_text, print_json, say, say_warning
 from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.errors import Message, UsageError, counted
-from genrm_cli.export.export_options import ExportOptions
-from genrm_cli.export.formats import FORMATS
 from genrm_cli.json_types import Record
+from genrm_cli.products.export.export_options import ExportOptions
+from genrm_cli.products.export.formats import FORMATS
 from genrm_cli.settings.declare import setting
 
 _ABOUT = {name: each.about for name, each in FORMATS.items()}
@@ -46,7 +46,7 @@ def export(
     Example: genrm export s3://bucket/rl/env/ --to trl-kto \\
       -o s3://bucket/rl/kto.parquet
     """
-    from genrm_cli.export.write_export import export as run_export
+    from genrm_cli.products.export.write_export import export as run_export
 
     written = invocation.settings.output
     if written.json_output and output == "-":
@@ -58,7 +58,7 @@ def export(
 
 
 def _show(manifest: Record, usage: str) -> None:
-    from genrm_cli.export.candidates import message_of
+    from genrm_cli.products.export.candidates import message_of
 
     rows = ", ".join(f"{count:,} {name}" for name, count in manifest["rows"].items())
     of = f"{counted(manifest['rollouts'], 'rollout')} in {counted(manifest['groups'], 'group')}"

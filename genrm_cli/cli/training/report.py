@@ -29,7 +29,7 @@ def report(
 
     Example: genrm report run.scored.jsonl -o report.html
     """
-    from genrm_cli.report.write_report import write_report
+    from genrm_cli.products.report.write_report import write_report
 
     written = write_report(scored, output, invocation.settings)
     if invocation.settings.output.json_output:

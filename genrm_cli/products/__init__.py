@@ -1,0 +1,1 @@
+"""What is optional: each folder is one product around the core, and none imports another."""

@@ -1,0 +1,388 @@
+"""Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError
+from genrm_cli.groups.check import check_settings, refuse_defaults
+from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.refusals import resume_text
+from genrm_cli.jobs.estimate import RunEstimate, estimate_run
+from genrm_cli.jobs.index import correct_plan
+from genrm_cli.jobs.journals import check_journal_place, open_journal
+from genrm_cli.jobs.judging_session import JudgingSession
+from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
+from genrm_cli.jobs.pairs.labelled_pairs import (
+    LabelledPairs,
+    RejectRecord,
+    read_pairs,
+)
+from genrm_cli.json_types import Record
+from genrm_cli.judging.opening.judge_spec import JudgeSpec
+from genrm_cli.judging.opening.open_judges import open_judges
+from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.products.evaluation.accuracy import (
+    JudgeQuality,
+    PairRecord,
+    evaluate,
+    evaluate_by_category,
+)
+from genrm_cli.products.evaluation.asked_lines import (
+    AskedLine,
+    ListsInBothOrders,
+    iter_asked,
+    outcome_for,
+    without_cost,
+)
+from genrm_cli.products.evaluation.benchmarks import BenchmarkScores, benchmark_scores
+from genrm_cli.products.evaluation.pair_records import joined_repeats, joint_record_of, record_of
+from genrm_cli.products.evaluation.panel_quality import PanelQuality, panel_quality
+from genrm_cli.products.evaluation.panel_subsets import PanelSubset, panel_subsets
+from genrm_cli.products.evaluation.people import (
+    PeopleLabels,
+    PeopleQuality,
+    choose_to_label,
+    first_pairs,
+    people_quality,
+    read_labels,
+    shows_chosen_first,
+    stratum_of,
+)
+from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import InputVersion, PanelRecord
+from genrm_cli.settings import Settings
+from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.encoding.records import render_document, render_record
+from genrm_cli.storage.location import require_json_lines, require_rl_prefix
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.places import is_same_place
+from genrm_cli.storage.source import Source
+from genrm_cli.verdicts import Outcome, StoppedBy
+
+_MOST_SENTINELS = 100  # every watched run asks each judge about all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalResult:
+    """The result of one run.
+
+    Attributes:
+        partial: whether a limit left judgements unasked.
+        rejects: the first rejected lines; `rejected_lines` counts all.
+        figures: quality over all pairs; of a panel, that of its joint verdicts.
+        people: what people's labels say; None without any.
+        benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
+        by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
+        panel_subsets: the accuracy of its subsets, the most accurate first.
+        redactions: matches masked in the texts sent, by kind.
+    """
+
+    format: Literal[1] = 1
+    input: InputVersion
+    time: str
+    partial: bool
+    stopped_by: StoppedBy | None
+    judge: PanelRecord
+    lines: int
+    rejected_lines: int
+    rejects: tuple[RejectRecord, ...]
+    figures: JudgeQuality
+    by_category: Mapping[str, JudgeQuality]
+    benchmarks: BenchmarkScores | None
+    people: PeopleQuality | None
+    by_judge: Mapping[str, JudgeQuality]
+    panel: PanelQuality | None
+    panel_subsets: tuple[PanelSubset, ...]
+    redactions: Mapping[str, int]
+    calls: int
+    journal_hits: int
+    prompt_tokens: int
+    completion_tokens: int
+    wall_time_s: float
+    settings_digest: str
+    versions: Mapping[str, str]
+    pairs: tuple[PairRecord, ...]
+
+
+def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> RunEstimate:
+    """Estimate what `evaluate_judge` would ask, without a call; blocks."""
+    check_settings(run.settings)
+    with run.open_source(pairs_uri) as source:
+        pairs = read_pairs(source, run)
+        plan = _plan_of(run)
+        _correct_plan(source, pairs, plan, run)
+        asked = iter_asked(pairs.iter_groups(source, run), plan)
+        return estimate_run((line.group for line in asked), plan, run, result_uri or "-")
+
+
+async def evaluate_judge(
+    pairs_uri: str,
+    result_uri: str | None,
+    run: RunContext,
+    sentinels_uri: str | None = None,
+    labels_uri: str | None = None,
+    to_label_uri: str | None = None,
+    journal_for: str | None = None,
+) -> EvalResult | None:
+    """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
+    it there.
+
+    `sentinels_uri` receives the pairs that fit as sentinels of this judge, and `to_label_uri` those
+    that people should label next; `labels_uri` has what people said so far. `journal_for` names the
+    output whose journal is used, by default that of the result. Return None, without a
+    result, if the pairs wait for replies that a later run will have.
+
+    The settings of the run have no components; its metrics count the calls.
+
+    Raises:
+        GenrmError: any failure; no result was written.
+        CancelledError: the run was interrupted, also by SIGTERM.
+    """
+    settings = run.settings
+    check_settings(settings)
+    check_journal_place(settings)
+    check_offline(settings)
+    places = [uri for uri in (result_uri, sentinels_uri, to_label_uri) if uri is not None]
+    for uri in places:
+        require_rl_prefix(uri, settings.storage.any_prefix)
+        require_json_lines(uri)
+        if is_same_place(pairs_uri, uri):
+            raise UsageError(f"the output {uri} is the input; choose another one.")
+    refuse_defaults(settings, "a judge")
+    started_s = time.monotonic()
+    with run.open_source(pairs_uri) as source:
+        for uri in places:
+            run.store.at(uri).check_writable()  # before anything is paid for
+        mode = run.store.at(pairs_uri).mode()
+        with Outputs(run.store, overwrite=settings.output.force, mode=mode) as outputs:
+            sinks = {uri: outputs.open(uri) for uri in places}
+            pairs = read_pairs(source, run)
+            labels = PeopleLabels()
+            if labels_uri is not None:
+                with run.open_source(labels_uri) as labels_source:
+                    labels = read_labels(labels_source, (case.pair for case in pairs.cases))
+            async with cancelled_by_signals(), open_exchange(run) as exchange:
+                judges = await _judge(
+                    source, pairs, journal_for or result_uri or "-", replace(run, exchange=exchange)
+                )
+            source.verify_unchanged()  # else figures would mix two inputs
+            if judges is None:
+                return None
+            result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
+            if labels_uri is not None:
+                result = replace(result, people=people_quality(result.pairs, labels))
+            if result_uri is not None:
+                sinks[result_uri].write(render_document(to_json(result)))
+            if sentinels_uri is not None:
+                for line in _iter_sentinel_lines(
+                    _choose_sentinels(result.pairs), pairs, source, run
+                ):
+                    sinks[sentinels_uri].write(line)
+            if to_label_uri is not None:
+                chosen = choose_to_label(result.pairs, labels)
+                for line in _iter_lines_to_label(chosen, result, pairs, source, run):
+                    sinks[to_label_uri].write(line)
+            outputs.commit()
+    return result
+
+
+def refuse_partial(result: EvalResult, settings: Settings) -> None:
+    """Refuse the result of a run that was stopped early or has no verdict, with a
+    `TooManyUnscoredError`.
+    """
+    if result.stopped_by is not None:
+        raise TooManyUnscoredError(
+            "the run was stopped by ",
+            SettingRef(result.stopped_by),
+            f": the metrics are partial, {result.figures.not_asked} judgements were not asked. ",
+            resume_text(settings),
+        )
+    if not result.figures.verdicts:
+        kinds = ", ".join(
+            f"{count} × {kind}" for kind, count in result.figures.failures_by_kind.items()
+        )
+        raise TooManyUnscoredError(
+            f"the judge gave no verdict at all ({kinds or 'nothing was asked'})."
+        )
+
+
+async def _judge(
+    source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext
+) -> list[JudgeSpec] | None:
+    """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs
+    wait for replies.
+    """
+    metrics = run.metrics
+    plan = _plan_of(run)
+    _correct_plan(source, pairs, plan, run)
+
+    def iter_rest() -> Iterator[tuple[AskedLine, Group]]:
+        for asked in iter_asked(pairs.iter_groups(source, run), plan):
+            if not asked.cases[0][0].outcomes:
+                yield asked, asked.group
+
+    def keep(asked: AskedLine, judged: JudgedGroup) -> None:
+        for number, (case, chosen, rejected) in enumerate(asked.cases):
+            repeats: dict[tuple[int, bool], list[Outcome]] = defaultdict(list)
+            for request, outcome in judged.results:
+                found = outcome_for(chosen, rejected, request.shown, outcome)
+                if found is not None:
+                    order, of_pair = found
+                    of_pair = of_pair if number == 0 else without_cost(of_pair)
+                    repeats[request.judge, order].append(of_pair)
+            for order_, outcomes in repeats.items():
+                case.outcomes[order_] = joined_repeats(outcomes)
+        metrics.redactions.update(judged.redactions)
+        metrics.groups_done += len(asked.cases)
+
+    async with (
+        open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
+        open_journal(journal_for, run) as journal,
+    ):
+        session = JudgingSession(judges, plan, run, journal)
+        await session.settle()
+        is_judged = await session.judge(iter_rest, keep)
+        return judges.specs if is_judged else None
+
+
+def _plan_of(run: RunContext) -> GroupPlan:
+    repeats = run.settings.pairing.repeats
+    pairing = PairingPlan("all_pairs", both_orders=True, repeats=repeats)
+    size = run.settings.pairing.list_size
+    both_orders = ListsInBothOrders(size, 2 * repeats, run.settings.pairing.seed)
+    # Replies would keep every text in memory until the end.
+    return replace(run.plan, pairing=pairing, lists=both_orders, keep_replies=False)
+
+
+def _correct_plan(source: Source, pairs: LabelledPairs, plan: GroupPlan, run: RunContext) -> None:
+    """Count the requests of lists, which are fewer than those of their pairs."""
+    if plan.is_listwise:
+        asked = iter_asked(pairs.iter_groups(source, run), plan)
+        requests = sum(plan.count_requests(len(line.group.rollouts)) for line in asked)
+        correct_plan(run.metrics, requests)
+
+
+def _result_of(
+    source: Source,
+    pairs: LabelledPairs,
+    run: RunContext,
+    judges: Sequence[JudgeSpec],
+    wall_time_s: float,
+) -> EvalResult:
+    settings = run.settings
+    metrics = run.metrics
+    plan = run.plan.with_judges(judges)
+    outcomes = tuple(joint_record_of(case, plan) for case in pairs.cases)
+    by_judge = {
+        judge.name: [record_of(case, number) for case in pairs.cases]
+        for number, judge in enumerate(plan.judges if plan.is_panel else ())
+    }
+    weights = [judge.weight for judge in plan.judges]
+    # Scores are comparable if one judge grades single responses.
+    grading = plan.judges[0].grading if len(plan.judges) == 1 else None
+    is_graded = grading is not None and not grading.whole_group
+    prices = settings.limits.price_in, settings.limits.price_out
+    return EvalResult(
+        input=input_version(source.identity),
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        partial=metrics.stopped_by is not None,
+        stopped_by=metrics.stopped_by,
+        judge=judge_record(settings, judges),
+        lines=metrics.lines,
+        rejected_lines=metrics.rejected_lines,
+        rejects=tuple(pairs.rejects),
+        figures=evaluate(outcomes, *prices),
+        by_category=evaluate_by_category(outcomes, *prices),
+        benchmarks=benchmark_scores(outcomes, is_graded=is_graded),
+        people=None,
+        by_judge={name: evaluate(records, *prices) for name, records in by_judge.items()},
+        panel=panel_quality([*by_judge.values()], weights) if by_judge else None,
+        panel_subsets=panel_subsets(by_judge, weights),
+        redactions=dict(sorted(metrics.redactions.items())),
+        calls=metrics.calls,
+        journal_hits=metrics.journal_hits,
+        prompt_tokens=metrics.prompt_tokens,
+        completion_tokens=metrics.completion_tokens,
+        wall_time_s=round(wall_time_s, 3),
+        settings_digest=digest_of(settings),
+        versions=versions_record(),
+        pairs=outcomes,
+    )
+
+
+def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
+    """Return the indices of at most 100 pairs that fit as sentinels, which are judged again in each
+    run, in order.
+
+    Both orders prefer the same response, so that a sound judge repeats itself; of more, some from
+    every margin, since close pairs show a change first."""
+    decided = []
+    for index, pair in enumerate(pairs):
+        if pair.has_both and not pair.is_flipped and pair.credit in (0, 1):
+            verdicts = [order.verdict for order in pair.orders if order.verdict is not None]
+            margin = sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts)
+            decided.append((margin, index))
+    decided.sort()
+    count = min(len(decided), _MOST_SENTINELS)
+    return sorted(decided[place * len(decided) // count][1] for place in range(count))
+
+
+def _iter_sentinel_lines(
+    chosen: Sequence[int], pairs: LabelledPairs, source: Source, run: RunContext
+) -> Iterator[bytes]:
+    """Yield the lines of a file of sentinels: prompt, chosen and rejected of the pairs with these
+    indices.
+    """
+    kept = set(chosen)
+    for index, (case, group) in enumerate(pairs.iter_groups(source, run)):
+        if index in kept:
+            better, worse = group.rollouts
+            line = {
+                "id": case.pair.id,
+                "prompt": _messages_of(better),
+                "chosen": better.answer,
+                "rejected": worse.answer,
+            }
+            yield render_record(
+                line if better.principle is None else {**line, "principle": better.principle}
+            )
+
+
+def _messages_of(rollout: Rollout) -> list[Record]:
+    return [{"role": turn.role, "content": turn.text} for turn in rollout.prompt]
+
+
+def _iter_lines_to_label(
+    chosen: Sequence[str], result: EvalResult, pairs: LabelledPairs, source: Source, run: RunContext
+) -> Iterator[bytes]:
+    """Yield the lines that people complete with `rater` and `label`, in the order of the input:
+    half of the pairs show the chosen answer as A.
+    """
+    kept = set(chosen)
+    strata = {each.item: stratum_of(each) for each in first_pairs(result.pairs)}
+    for case, group in pairs.iter_groups(source, run):
+        key = case.pair.key
+        if key not in kept:
+            continue
+        answers = [each.answer for each in group.rollouts]
+        if not shows_chosen_first(key):
+            answers.reverse()
+        yield render_record(
+            {
+                "pair": key,
+                "prompt": _messages_of(group.rollouts[0]),
+                "A": answers[0],
+                "B": answers[1],
+                "rater": None,
+                "label": None,
+                "stratum": strata[key],
+            }
+        )

@@ -1,0 +1,89 @@
+"""`genrm_cli.rank`: rank policies from Python."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from genrm_cli.errors import InputError, counted
+from genrm_cli.jobs.context import new_run
+from genrm_cli.products.ranking.rank_policies import Ranking, rank_policies, split_options
+from genrm_cli.scorer import run_blocking, settings_of
+from genrm_cli.settings.sources.keys import find_api_keys
+from genrm_cli.settings.table import changed
+
+
+def rank(
+    policies: Mapping[str, Sequence[Any]] | Sequence[str | os.PathLike[str]],
+    prompts: Sequence[Any] | None = None,
+    *,
+    policy_field: str | None = None,
+    over: str | None = None,
+    baseline: str | None = None,
+    samples: int = 1,
+    both_orders: bool = True,
+    one_look: bool = False,
+    api_key: str | None = None,
+    **settings: Any,
+) -> Ranking:
+    """Compare policies on the same prompts and return win rates and strengths; blocks until the
+    judge has answered.
+
+        genrm.rank({"old": old, "new": new}, prompts, base_url="http://localhost:8000/v1",
+        model="judge")
+
+    Args:
+        policies: files of rollouts, as for `genrm rank`; or by policy a response to each prompt,
+            each as in `Group.of`, or a tuple of several.
+        prompts: the prompts of responses; None for files.
+        policy_field: dotted path of the field that names the policy; the next ones are the flags of
+            `genrm rank`, too.
+        settings: settings by their name in a settings file. Responses in memory are not journalled
+            unless `journal` is set.
+
+    Raises:
+        GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing; see
+            `failed`.
+    """
+    given = settings_of("rank", settings)
+    with TemporaryDirectory() as folder:
+        if isinstance(policies, Mapping):
+            # Through a file: responses in memory are then read by the same rules as files.
+            path = Path(folder) / "policies.jsonl"
+            path.write_text("".join(_lines(policies, prompts)), encoding="utf-8")
+            uris = [str(path)]
+            policy_field = "policy"
+            given = changed(given, use_journal=given.journal.journal is not None)
+        else:
+            uris = [os.fspath(each) for each in policies]
+        options, given = split_options(
+            given,
+            policy_field=policy_field,
+            over=over,
+            baseline=baseline,
+            samples=samples,
+            both_orders=both_orders,
+            one_look=one_look,
+        )
+        run = new_run(given, find_api_keys(given, api_key=api_key))
+        return run_blocking(rank_policies(uris, options, run))
+
+
+def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None) -> list[str]:
+    """Return the responses as rollouts."""
+    lines = []
+    for name, responses in policies.items():
+        if prompts is None or len(responses) != len(prompts):
+            raise InputError(
+                f"policy {name!r} has {counted(len(responses), 'response')} to "
+                f"{counted(len(prompts or ()), 'prompt')}."
+            )
+        for prompt, response in zip(prompts, responses, strict=True):
+            of_prompt = response if isinstance(response, tuple) else (response,)
+            lines += [
+                json.dumps({"prompt": prompt, "response": each, "policy": name}) + "\n"
+                for each in of_prompt
+            ]
+    return lines

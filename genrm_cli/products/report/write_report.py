@@ -1,0 +1,120 @@
+"""Write a report: read all runs, and render them as one page.
+
+The page holds figures and charts as HTML, and the groups as inert blocks of data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from genrm_cli.errors import UsageError
+from genrm_cli.json_types import Record
+from genrm_cli.products.report.blocks import Blocks, packed
+from genrm_cli.products.report.charts import Point, draw_histogram, draw_series, number_text
+from genrm_cli.products.report.content import RunPage, page_index, page_values, read_run
+from genrm_cli.products.report.render_page import render_page
+from genrm_cli.products.report.report_figures import FORMAT, reason_text
+from genrm_cli.scored.files import find_scored
+from genrm_cli.settings import Settings
+from genrm_cli.storage.encoding.records import render_record
+from genrm_cli.storage.location import sibling
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.places import is_same_place
+from genrm_cli.storage.store import Store
+
+SUFFIX = ".report.html"
+_MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySection:
+    """A section about policies, at the head of the page.
+
+    Attributes:
+        ranking: what `ranking.html.jinja` shows.
+        inputs: the files of the policies.
+        curve: Elo over steps; empty for policies without an order.
+    """
+
+    ranking: object
+    inputs: Sequence[str]
+    curve: Sequence[Point] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenReport:
+    """A finished report: its figures, and where it is.
+
+    Attributes:
+        groups_bytes: size of the groups in the page.
+        runs: with whether their rewards can be trusted, and why.
+    """
+
+    figures: Record
+    output: str
+    groups_bytes: int
+    runs: Sequence[RunPage]
+
+
+def write_report(
+    inputs: Sequence[str],
+    output: str | None,
+    settings: Settings,
+    *,
+    policies: PolicySection | None = None,
+) -> WrittenReport:
+    """Write the report of scored files, or of a ranking of their policies, or of both.
+
+    Args:
+        inputs: scored files, folders, prefixes and patterns.
+        output: URI of the page; None for a name next to a single input, `report.html` for several.
+        settings: how lines are read, what is masked, whether outputs may be replaced.
+        policies: a section about policies.
+
+    Raises:
+        GenrmError: its subclasses say what went wrong; no page has appeared then.
+    """
+    store = Store(settings.storage)
+    scored = find_scored(inputs, settings, store) if inputs else []
+    target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
+    uris = [uri for each in scored for uri in each.files] or list(
+        () if policies is None else policies.inputs
+    )
+    if any(is_same_place(uri, target) for uri in uris):
+        raise UsageError(f"the output {target} is an input; choose another output with -o.")
+    # As private as the most private input.
+    mode = reduce(int.__and__, (store.at(uri).mode() for uri in uris))
+    with Blocks() as blocks, Outputs(store, overwrite=settings.output.force, mode=mode) as outputs:
+        sink = outputs.open(target)
+        runs = list[RunPage]()
+        for number, each in enumerate(scored):
+            start = sum(len(run.rows) for run in runs)
+            runs.append(read_run(number, start, each, settings, blocks))
+        blocks.finish()
+        values = page_values(runs, settings.judge.redact_pattern)
+        if policies is not None:
+            values |= {
+                "ranking": policies.ranking,
+                "curve": draw_series(policies.curve, "Elo"),
+            }
+        page = render_page(
+            "report.html.jinja",
+            "report.js",
+            draw=draw_histogram,
+            short=number_text,
+            reason_text=reason_text,
+            **values,
+        )
+        # The groups are written between, one block at a time: they may be larger than memory.
+        before, after = page.split(_MARK)
+        sink.write(before.encode())
+        sink.write(_inert("index", packed(render_record(page_index(runs)))))
+        for number, block in enumerate(blocks):
+            sink.write(_inert(f"block-{number}", block))
+        sink.write(after.encode())
+        outputs.commit()
+        figures = {"format": FORMAT, "output": target, "runs": [run.as_dict() for run in runs]}
+        return WrittenReport(figures, target, blocks.size_bytes, runs)
+
+
+def _inert(name: str, data: bytes) -> bytes:
+    return b'<script type="text/plain" id="%s">%s</script>\n' % (name.encode(), data)

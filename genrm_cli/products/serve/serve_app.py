@@ -1,0 +1,93 @@
+"""The HTTP application of a reward server."""
+
+import asyncio
+from collections.abc import Mapping
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    ProcessCollector,
+    generate_latest,
+)
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Router
+
+from genrm_cli.http_server.http_replies import JsonReply
+from genrm_cli.http_server.router import (
+    AccessLimits,
+    Answer,
+    build_router,
+    error_response,
+    response_of,
+)
+from genrm_cli.products.serve.cohorts.rounds import RoundsService
+from genrm_cli.products.serve.prometheus import ServiceCollector
+from genrm_cli.products.serve.routes import Routes
+from genrm_cli.products.serve.service import RewardService
+from genrm_cli.products.serve.shapes import nemo_gym, own, samples
+from genrm_cli.products.serve.shapes.call import Call, Handler
+from genrm_cli.settings.file_settings import ServeSettings
+
+_READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few seconds
+
+
+def build_app(
+    services: Mapping[str, RewardService],
+    settings: ServeSettings,
+    token: str | None = None,
+    field: str | None = None,
+) -> Router:
+    """Return the ASGI application for the services by route; `field` names the route."""
+    rounds = {name: RoundsService(each, settings.keep) for name, each in services.items()}
+    routes_ = Routes(rounds, field)
+    registry = CollectorRegistry()
+    registry.register(ServiceCollector(services, is_routed=field is not None))
+    ProcessCollector(registry=registry)
+
+    def answering(handle: Handler) -> Answer:
+        async def answer(request: Request, body: bytes) -> Response:
+            path = request.scope["raw_path"].decode("latin-1")
+            query = request.query_params
+            call = Call(body, path, query, routes_, settings, request.is_disconnected)
+            del body  # the handler may wait for long
+            return response_of(await handle(call))
+
+        return answer
+
+    async def metrics(request: Request, body: bytes) -> Response:
+        del request, body
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    async def watch(request: Request, body: bytes) -> Response:
+        del request, body
+        steps = next(iter(services.values())).steps  # of routes, none is watched
+        if steps is None or steps.watch is None:
+            return error_response(
+                404, "not_found", "nothing is watched: the settings have no [watch] table"
+            )
+        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
+        return response_of(JsonReply(steps.watch.latest or blind))
+
+    async def healthz() -> JsonReply:
+        open_groups = sum(each.open_groups for each in services.values())
+        waiting = sum(each.waiting for each in services.values())
+        return JsonReply({"status": "ok", "open": open_groups, "waiting": waiting})
+
+    async def readyz() -> JsonReply:
+        status = "ready"
+        judges = [each.scorer.open_judges for each in services.values()]
+        if any(each.is_draining for each in services.values()):
+            status = "draining"
+        else:
+            asked = (each.is_reachable(_READY_TIMEOUT_S) for each in judges)
+            # A judge that is down costs its own route only: the others take requests.
+            if not any(await asyncio.gather(*asked)):
+                status = "judge down"
+        return JsonReply({"status": status}, 200 if status == "ready" else 503)
+
+    shown = (*own.ROUTES, *nemo_gym.ROUTES, *samples.ROUTES)
+    routes = [(method, path, answering(handle)) for method, path, handle in shown]
+    pages = [("/healthz", healthz), ("/readyz", readyz)]
+    routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
+    return build_router(routes, pages, AccessLimits(settings, token))

@@ -1,0 +1,153 @@
+"""Replies to group requests, and the counters of a server."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.metrics.running_stats import RunningStats
+from genrm_cli.products.serve.reference_answers import WinRate
+
+# More likely than not to be more than chance. A stricter level drops most groups that differ a
+# little: at .2, a policy that had yet to find what the judge prefers lost 81 % of the groups that
+# could have taught it, and learned nothing in 90 steps.
+_LIKELY_CHANCE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """Members, comparisons and calls of one group, as shown in its reply and the log.
+
+    Attributes:
+        came: members judged together.
+        reliability: of the rewards, 0 to 1; None if unknown, as for `chance`.
+        chance: probability that responses of equal quality get rewards that differ as much.
+        worth_training: whether the rewards differ by more than chance; None if unknown, as in the
+            first groups of a server.
+        reward_mean: over the members with a reward; None without any, as for the other figures of
+            rewards.
+        reward_mean_before: of all rewards that the server gave before.
+        reward_spread: highest minus lowest reward.
+        caused_failures: members whose texts make requests fail.
+        unanswered: comparisons that failed because of the judge, whatever the texts.
+        component_means: mean of each component over the members that have a value, None without
+            any; empty if rewards come from verdicts alone.
+        reference: how often the members beat the reference answer to their prompt; None if there is
+            none.
+    """
+
+    size: int
+    came: int
+    scored: int
+    comparisons: int
+    failed: int
+    from_journal: int
+    calls: int
+    reliability: float | None
+    chance: float | None
+    worth_training: bool | None
+    reward_mean: float | None
+    reward_mean_before: float | None
+    reward_min: float | None
+    reward_spread: float | None
+    caused_failures: int
+    unanswered: int
+    component_means: Mapping[str, float | None] = field(default_factory=dict)
+    reference: WinRate | None = None
+
+    @classmethod
+    def of(
+        cls,
+        rewards: GroupRewards,
+        size: int,
+        reward_mean_before: float | None = None,
+        reference: WinRate | None = None,
+    ) -> Self:
+        """Count a group of this expected size."""
+        known = [reward for reward in rewards.rewards if reward is not None]
+        outcomes = [each.outcome for each in rewards.comparisons]
+        failures = rewards.failures
+        return cls(
+            size=size,
+            came=len(rewards.scores),
+            scored=len(known),
+            comparisons=len(outcomes),
+            failed=len(failures),
+            from_journal=sum(outcome.from_journal for outcome in outcomes),
+            calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
+            reliability=rewards.reliability,
+            chance=rewards.chance,
+            worth_training=None if rewards.chance is None else rewards.chance < _LIKELY_CHANCE,
+            reward_mean=_mean(known),
+            reward_mean_before=reward_mean_before,
+            reward_min=min(known, default=None),
+            reward_spread=max(known) - min(known) if known else None,
+            caused_failures=sum(score.caused_failures > 0 for score in rewards.scores),
+            unanswered=sum(
+                each.failure is not None and not each.failure.kind.depends_on_texts
+                for each in failures
+            ),
+            component_means={name: _mean(each.values) for name, each in rewards.columns.items()},
+            reference=reference,
+        )
+
+    @property
+    def status(self) -> Literal["scored", "partial", "failed"]:
+        """`partial` if a member or a reward is missing, `failed` if no member has a reward."""
+        if not self.scored:
+            return "failed"
+        return "scored" if self.scored == self.size else "partial"
+
+    @property
+    def shortfall(self) -> str | None:
+        """How many members the rewards rest on, if some have not come."""
+        return None if self.came >= self.size else f"only {self.came} of {self.size} members came"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAnswer:
+    """The rewards of a group, and the ids of the members judged together, in order."""
+
+    name: str
+    ids: Sequence[str]
+    rewards: GroupRewards
+    counts: GroupCounts
+    _indices: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._indices.update((id_, index) for index, id_ in enumerate(self.ids))
+
+    def score_of(self, id_: str) -> RolloutScore:
+        """Return the result of a member."""
+        return self.rewards.scores[self._indices[id_]]
+
+
+@dataclass(slots=True)
+class ServiceCounts:
+    """Counters of a server since its start. `prometheus` says what each counts."""
+
+    groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})
+    deadlines: int = 0
+    missing_members: int = 0
+    absent_members: int = 0
+    repeated_requests: int = 0
+    late_members: int = 0
+    disagreements: int = 0
+    refused_requests: int = 0
+    default_rewards: int = 0
+    rewards: RunningStats = field(default_factory=RunningStats)
+    spreads: RunningStats = field(default_factory=RunningStats)
+
+    def add(self, group: GroupCounts, rewards: Iterable[float | None]) -> None:
+        """Count an answered group with these rewards."""
+        self.groups[group.status] += 1
+        for reward in rewards:
+            if reward is not None:
+                self.rewards.add(reward)
+        if group.reward_spread is not None:
+            self.spreads.add(group.reward_spread)

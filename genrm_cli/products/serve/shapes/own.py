@@ -1,0 +1,144 @@
+"""The endpoints of our own: all responses to one prompt in one request, or one response that waits
+for its cohort.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from urllib.parse import unquote
+
+from genrm_cli.groups.results import ComparisonResult, RolloutScore
+from genrm_cli.http_server.http_replies import JsonReply
+from genrm_cli.json_types import Record
+from genrm_cli.products.serve.served_answers import GroupAnswer
+from genrm_cli.products.serve.shapes.call import (
+    MAX_SIZE,
+    Call,
+    Route,
+    deadline_of,
+    digest_of,
+    identifier_of,
+    rollout_of,
+    size_of,
+)
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.lines import OutcomeRecord
+from genrm_cli.scored.write_lines import outcome_fields, result_of
+from genrm_cli.settings.checks import first_repeated
+
+_COHORTS = "/v1/cohorts/"
+_MEMBERS = "/members/"
+_MEMBER_PATH = f"{_COHORTS}{{group_id:any}}{_MEMBERS}{{member_id:any}}"
+
+
+async def _judge(call: Call) -> JsonReply:
+    body = call.take_json()
+    responses = body.get("responses")
+    if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_SIZE:
+        raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_SIZE} responses")
+    if not all(isinstance(response, dict) for response in responses):
+        raise UnreadableRecordError("a response is not an object with text or item")
+    name = body.get("id")
+    # No part of the content: a client that asks again may wait for another time.
+    deadline_s = deadline_of(body.pop("deadline_s", None))
+    if name is None:
+        name = digest_of(body).hex()[:32]
+    name = identifier_of(name, "id")
+    ids = [
+        identifier_of(each.get("id", place), "id of a response")
+        for place, each in enumerate(responses)
+    ]
+    twice = first_repeated(ids)
+    if twice is not None:
+        raise UnreadableRecordError(f"two responses have the id {twice!r}")
+    routes = [call.routes.rounds_for(_routing(body, response)) for response in responses]
+    if len(set(map(id, routes))) > 1:
+        raise UnreadableRecordError(f"the responses differ in {call.routes.field}")
+    service = routes[0].service
+    members = [
+        rollout_of(id_, name, body, response, service.plan)
+        for id_, response in zip(ids, responses, strict=True)
+    ]
+    answer = await service.judge(name, members, deadline_s)
+    scores = [answer.score_of(id_) for id_ in ids]
+    content: Record = {
+        "id": name,
+        "status": answer.counts.status,
+        "rewards": [score.reward for score in scores],
+        "responses": [
+            _response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)
+        ],
+        "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
+        "metrics": asdict(answer.counts),
+    }
+    return JsonReply(content)
+
+
+async def _join(call: Call) -> JsonReply:
+    body = call.take_json()
+    name, member_id = _ids_in(call.path)
+    size = size_of(body.get("size"))
+    service = call.routes.rounds_for(_routing(body, body)).service
+    rollout = rollout_of(member_id, name, body, body, service.plan)
+    joining = service.join(name, size, rollout)
+    del body, rollout  # the cohort has what it needs of them
+    answer = await joining
+    content: Record = {
+        "group_id": name,
+        "group_status": answer.counts.status,
+        **_response_record(member_id, answer.score_of(member_id), answer),
+        "members": list(answer.ids),
+        "metrics": asdict(answer.counts),
+    }
+    return JsonReply(content)
+
+
+async def _leave_out(call: Call) -> JsonReply:
+    """A member that will not come: its generation was aborted, say."""
+    name, member_id = _ids_in(call.path)
+    size = call.cohort_size_of(None)
+    service = call.routes.rounds_with(name, call.query.get("route", "")).service
+    is_absent = service.leave_out(name, size, member_id)
+    return JsonReply({"group_id": name, "id": member_id, "absent": is_absent})
+
+
+def _routing(request: Record, response: Record) -> Record:
+    """Return what may name the route: the request, and the record of a response."""
+    record = response.get("record")
+    return {**record, **request} if isinstance(record, dict) else request
+
+
+def _ids_in(path: str) -> tuple[str, str]:
+    group, _, member = path.removeprefix(_COHORTS).rpartition(_MEMBERS)
+    return _id_in(group, "the group id"), _id_in(member, "the member id")
+
+
+def _id_in(quoted: str, name: str) -> str:
+    """Return an id in a path; raise `UnreadableRecordError` if it is not one, or not UTF-8."""
+    try:
+        return identifier_of(unquote(quoted, errors="strict"), name)
+    except UnicodeDecodeError:  # replaced bytes would give two ids one name
+        raise UnreadableRecordError(f"{name} is not UTF-8") from None
+
+
+def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Record:
+    return {"id": id_, **to_json(result_of(score, answer.rewards))}
+
+
+def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Record:
+    shown = [answer.ids[index] for index in comparison.shown]
+    record: Record = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
+    if comparison.component is not None:
+        record["component"] = comparison.component
+    if comparison.caused_by:
+        record["caused_by"] = [answer.ids[index] for index in comparison.caused_by]
+    if comparison.outcome.reply_text is not None:  # dropped without keep_replies
+        record["reply"] = comparison.outcome.reply_text
+    return record | to_json(OutcomeRecord(**outcome_fields(comparison.outcome, comparison.verdict)))
+
+
+ROUTES: Sequence[Route] = (
+    ("POST", "/v1/groups", _judge),
+    ("POST", _MEMBER_PATH, _join),
+    ("DELETE", _MEMBER_PATH, _leave_out),
+)

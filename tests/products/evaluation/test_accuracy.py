@@ -1,0 +1,288 @@
+"""From outcomes in both orders to figures."""
+
+from dataclasses import asdict, fields
+from math import comb
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judged_pairs import judged_pair
+
+from genrm_cli.metrics.running_stats import Estimated, wilson_interval
+from genrm_cli.products.evaluation.accuracy import (
+    PairShare,
+    Preference,
+    evaluate,
+    evaluate_by_category,
+    pairs_to_tell,
+    preference_of,
+)
+from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
+
+RIGHT = Preference.RIGHT
+WRONG = Preference.WRONG
+TIE = Preference.TIE
+FAILED = FailureKind.NO_VERDICT
+SKIPPED = FailureKind.NOT_ASKED
+
+
+def outcome(first, second, item="", **given):
+    """Make an outcome; without an item it is a line of its own."""
+    outcome.count += 1
+    return judged_pair(first, second, item or f"item-{outcome.count}", **given)
+
+
+outcome.count = 0
+results = st.sampled_from([*Preference, *FailureKind])
+outcomes = st.lists(
+    st.builds(
+        lambda first, second, item, chosen, rejected: outcome(
+            first, second, item, chosen=chosen, rejected=rejected
+        ),
+        results,
+        results,
+        st.sampled_from(["", "a", "b"]),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=12,
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "preference"),
+    [
+        (Verdict(4, 2, 5), RIGHT),  # scores go before the ranking
+        (Verdict(2, 4, 1), WRONG),
+        (Verdict(3, 3, 3), RIGHT),
+        (Verdict(3, 3, 4), WRONG),
+        (Verdict(3, 3, 3.5), TIE),
+    ],
+)
+def test_what_a_verdict_prefers(verdict, preference):
+    """The higher score; on equal scores the ranking's side of the middle; else neither. Swapping
+    changes nothing.
+    """
+    assert preference_of(verdict, chosen_first=True) == preference
+    assert preference_of(verdict_after_swap(verdict), chosen_first=False) == preference
+
+
+def test_nothing_gives_null():
+    """Without a pair every rate is null and every count 0."""
+    figures = evaluate([])
+    for field in fields(figures):
+        nothing = (0, None, {}, PairShare(None, None, None, 0, 0), Estimated(None, None, None))
+        assert getattr(figures, field.name) in nothing, field.name
+
+
+def test_ten_pairs_by_hand():
+    """Accuracy averages a pair's orders first; the interval is that of ten independent lines."""
+    figures = evaluate(
+        [outcome(RIGHT, RIGHT) for _ in range(7)]
+        + [outcome(RIGHT, WRONG) for _ in range(2)]
+        + [outcome(WRONG, WRONG)]
+    )
+    assert figures.accuracy.value == pytest.approx((7 + 2 * 0.5) / 10)
+    assert (figures.accuracy.low, figures.accuracy.high) == pytest.approx(
+        (0.471066, 0.947273), abs=1e-6
+    )
+    assert (figures.accuracy.pairs, figures.accuracy.items) == (10, 10)
+    assert figures.accuracy_chosen_first.value == 0.9
+    assert figures.accuracy_chosen_second.value == 0.7
+    assert figures.consistent_accuracy.value == 0.7
+    assert figures.flip_rate.value == 0.2
+    assert figures.first_place_preference.value == pytest.approx(0.6)
+
+
+def test_a_tie_counts_half():
+    """Two ties are half right, none consistent, no flip; a tie and a verdict differ, so they
+    flip.
+    """
+    figures = evaluate([outcome(TIE, TIE)])
+    assert (figures.accuracy.value, figures.ties) == (0.5, 2)
+    assert (figures.consistent_accuracy.value, figures.flip_rate.value) == (0, 0)
+    figures = evaluate([outcome(RIGHT, TIE)])
+    assert (figures.accuracy.value, figures.flip_rate.value) == (0.75, 1)
+    assert figures.first_place_preference.value == 0.75
+
+
+def test_a_failure_is_neither_right_nor_wrong():
+    """Accuracy is over what was judged; what it would be if failures lost is a figure of its
+    own.
+    """
+    figures = evaluate(
+        [outcome(RIGHT, FAILED), outcome(FAILED, FailureKind.TIMEOUT), outcome(RIGHT, RIGHT)]
+    )
+    assert (figures.accuracy.value, figures.accuracy.pairs) == (1.0, 2)
+    assert figures.accuracy_if_failures_lose.value == pytest.approx((0.5 + 0 + 1) / 3)
+    assert figures.consistent_accuracy.pairs == figures.flip_rate.pairs == 1
+    assert (figures.verdicts, figures.failures, figures.not_asked) == (3, 3, 0)
+    assert figures.failures_by_kind == {"no_verdict": 2, "timeout": 1}
+    assert figures.failure_rate == 3 / 6
+    assert figures.parse_failure_rate == 2 / 6
+
+
+def test_what_was_never_asked_counts_nowhere():
+    """A run that was stopped says nothing about the judgements it left out."""
+    figures = evaluate([outcome(RIGHT, SKIPPED), outcome(SKIPPED, SKIPPED)])
+    assert (figures.not_asked, figures.failures, figures.failure_rate) == (3, 0, 0.0)
+    assert figures.accuracy_if_failures_lose.value == 1.0
+    assert evaluate([outcome(FAILED, SKIPPED), outcome(RIGHT, SKIPPED)]).failure_rate == 0.5
+
+
+def test_length_bias_is_the_difference_that_length_makes():
+    """Accuracy where the longer answer is right, where it is wrong, and equal lengths apart."""
+    longer = [outcome(RIGHT, RIGHT) for _ in range(4)]
+    shorter = [
+        outcome(WRONG, WRONG, chosen=5, rejected=10),
+        outcome(RIGHT, RIGHT, chosen=5, rejected=10),
+    ]
+    figures = evaluate([*longer, *shorter, outcome(WRONG, WRONG, chosen=5, rejected=5)])
+    assert (figures.accuracy_longer_chosen.value, figures.accuracy_longer_chosen.pairs) == (1.0, 4)
+    assert (figures.accuracy_shorter_chosen.value, figures.accuracy_shorter_chosen.pairs) == (
+        0.5,
+        2,
+    )
+    assert (figures.accuracy_equal_length.value, figures.accuracy_equal_length.pairs) == (0.0, 1)
+    assert figures.length_bias.value == 0.5
+    assert -1 < figures.length_bias.low < 0 < figures.length_bias.high < 1
+    assert evaluate(longer).length_bias == Estimated(None, None, None)
+
+
+def test_pairs_of_one_line_are_one_observation():
+    """Nine pairs of one line make the interval no narrower than one pair; lines of unlike size
+    count as fewer.
+    """
+    one = evaluate([outcome(RIGHT, RIGHT)]).accuracy
+    nine = evaluate([outcome(RIGHT, RIGHT, "x") for _ in range(9)]).accuracy
+    assert (nine.low, nine.high, nine.pairs, nine.items) == (one.low, one.high, 9, 1)
+    unlike = evaluate(
+        [outcome(RIGHT, RIGHT, "x") for _ in range(9)] + [outcome(RIGHT, RIGHT)]
+    ).accuracy
+    assert one.low < unlike.low < evaluate([outcome(RIGHT, RIGHT) for _ in range(2)]).accuracy.low
+
+
+def test_costs_are_per_judgement_that_was_paid_for():
+    """Calls, tokens, cost and latency are means (median) over judgements with calls; none without
+    prices or calls.
+    """
+    free = outcome(RIGHT, RIGHT, calls=0)
+    figures = evaluate([outcome(RIGHT, WRONG), free], price_in=2.0, price_out=10.0)
+    assert (figures.calls_per_judgement, figures.latency_median_s) == (1, 3.0)
+    assert (figures.prompt_tokens_per_judgement, figures.completion_tokens_per_judgement) == (
+        100,
+        10,
+    )
+    assert figures.cost_per_judgement == pytest.approx((100 * 2 + 10 * 10) / 1e6)
+    assert evaluate([outcome(RIGHT, WRONG)]).cost_per_judgement is None
+    assert evaluate([free]).calls_per_judgement is None
+
+
+def test_categories_stand_apart():
+    """Each category has its own metrics; pairs without a category are under the empty name."""
+    pairs = [
+        outcome(RIGHT, RIGHT, category="b"),
+        outcome(WRONG, WRONG, category="a"),
+        outcome(TIE, TIE),
+    ]
+    by_category = evaluate_by_category(pairs)
+    assert [(name, figures.accuracy.value) for name, figures in by_category.items()] == [
+        ("", 0.5),
+        ("a", 0),
+        ("b", 1),
+    ]
+
+
+@given(outcomes)
+def test_figures_hold_together_whatever_happened(pairs):
+    """Counts add up, shares lie within their intervals, failures can only lower the accuracy that
+    counts them.
+    """
+    figures = evaluate(pairs)
+    assert figures.verdicts + figures.failures + figures.not_asked == 2 * len(pairs)
+    assert sum(figures.failures_by_kind.values()) == figures.failures
+    for value in asdict(figures).values():
+        if isinstance(value, dict) and "items" in value and value["value"] is not None:
+            assert 0 <= value["low"] <= value["value"] <= value["high"] <= 1
+            assert 1 <= value["items"] <= value["pairs"] <= len(pairs)
+    lengths = (
+        figures.accuracy_longer_chosen,
+        figures.accuracy_shorter_chosen,
+        figures.accuracy_equal_length,
+    )
+    assert sum(share.pairs for share in lengths) == figures.accuracy.pairs
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(Preference), st.sampled_from(Preference)), min_size=1, max_size=12
+    )
+)
+def test_swapping_the_orders_of_all_pairs_mirrors_the_figures(pairs):
+    """Accuracy and flips do not care for the order; the two orders and the first place change
+    sides.
+    """
+    one = evaluate([outcome(first, second) for first, second in pairs])
+    other = evaluate([outcome(second, first) for first, second in pairs])
+    assert one.accuracy.value == pytest.approx(other.accuracy.value)
+    assert one.accuracy_chosen_first.value == pytest.approx(other.accuracy_chosen_second.value)
+    assert one.flip_rate.value == pytest.approx(other.flip_rate.value)
+    assert one.first_place_preference.value == pytest.approx(1 - other.first_place_preference.value)
+    mean = (one.accuracy_chosen_first.value + one.accuracy_chosen_second.value) / 2
+    assert one.accuracy.value == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("orders", "right"),
+    [
+        ((RIGHT, RIGHT), 1),
+        ((RIGHT, TIE), 1),
+        ((RIGHT, FAILED), 1),
+        ((RIGHT, WRONG), 0),
+        ((TIE, TIE), 0),
+        ((WRONG, TIE), 0),
+        ((FAILED, FAILED), 0),
+        ((RIGHT, SKIPPED), None),
+    ],
+)
+def test_judgebench_counts_orders_that_are_right_less_those_that_are_wrong(orders, right):
+    """Over all pairs that were asked, failed ones included, as its own source does."""
+    assert evaluate([outcome(*orders)]).judgebench_accuracy.value == right
+
+
+@pytest.mark.parametrize("consistent", [0.2, 0.9])
+def test_intervals_of_averaged_orders_hold_the_accuracy(consistent):
+    """In 92 to 98 % of runs of 60 pairs, whether the orders of a pair agree often or hardly
+    ever; a judge whose orders differ gets narrower intervals.
+    """
+    draw = Random(1)
+    held = 0
+    widths = 0.0
+    for _ in range(400):
+        pairs = []
+        for _ in range(60):
+            first = RIGHT if draw.random() < 0.7 else WRONG
+            again = RIGHT if draw.random() < 0.7 else WRONG
+            pairs.append(outcome(first, first if draw.random() < consistent else again))
+        share = evaluate(pairs).accuracy
+        held += share.low <= 0.7 <= share.high
+        widths += share.high - share.low
+    assert 368 <= held <= 392
+    assert widths / 400 == pytest.approx(0.23 if consistent > 0.5 else 0.18, abs=0.02)
+
+
+def test_a_judge_that_may_be_a_coin_needs_more_pairs():
+    """The number tells in four of five evaluations, and there is none for a judge that is told
+    apart or is no better, or for a few pairs.
+    """
+    needed = pairs_to_tell(PairShare(0.6, *wilson_interval(0.6, 40), 40, 40))
+    power = sum(
+        comb(needed, right) * 0.6**right * 0.4 ** (needed - right)
+        for right in range(needed + 1)
+        if wilson_interval(right / needed, needed)[0] > 0.5
+    )
+    assert power == pytest.approx(0.8, abs=0.03)
+    assert pairs_to_tell(PairShare(0.6, 0.2, 0.9, 9, 9)) is None
+    assert pairs_to_tell(PairShare(0.6, 0.51, 0.68, 400, 400)) is None
+    assert pairs_to_tell(PairShare(0.5, 0.4, 0.6, 40, 40)) is None

@@ -1,0 +1,345 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from genrm_process import SAMPLE_DATA, Json
+from judge_server_fixture import JudgeServer
+
+from genrm_cli.cli.options import run_to_end
+from genrm_cli.errors import (
+    ChangedInputError,
+    InputError,
+    JudgeError,
+    TooManyUnscoredError,
+    UsageError,
+)
+from genrm_cli.jobs.context import new_run
+from genrm_cli.jobs.judging_session import PlanEvent
+from genrm_cli.metrics.event import Event
+from genrm_cli.products.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
+from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.settings import Settings, settings_from
+
+SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
+
+
+def make_pairs(longer_right: int = 3, shorter_right: int = 2) -> list[Json]:
+    """Make pairs whose better answer is the longer or the shorter one."""
+    long = "word " * 12
+    short = "word"
+    sides = [(long, short)] * longer_right + [(short, long)] * shorter_right
+    return [
+        {
+            "id": number,
+            "prompt": f"Question {number}?",
+            "chosen": f"{chosen}!",
+            "rejected": rejected,
+            "subset": "s",
+        }
+        for number, (chosen, rejected) in enumerate(sides)
+    ]
+
+
+def write(path: Path, records: list[Any]) -> str:
+    """Write lines; what is a text is written as it is."""
+    lines = [record if isinstance(record, str) else json.dumps(record) for record in records]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def settings_for(server: JudgeServer, **given: Any) -> Settings:
+    """Return settings for the local judge that ask once and do not wait."""
+    return settings_from(
+        base_url=(server.base_url,),
+        model="m",
+        **{"probe": False, "retries": 0, "reask": 0, **given},
+    )
+
+
+def evaluate(uri: str, settings: Settings, result_uri: str | None = None) -> Json:
+    """Evaluate and return the result."""
+    return to_json(run_to_end(evaluate_judge(uri, result_uri, new_run(settings))))
+
+
+def refuse(result: Json) -> None:
+    """Refuse a result as the command does."""
+    refuse_partial(from_json(EvalResult, result), Settings())
+
+
+def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Right whenever the longer answer is right and never else: length bias 1, no flips, no
+    preferred place.
+    """
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(3, 2))
+    figures = evaluate(uri, settings_for(judge_server, use_journal=False))["figures"]
+    assert figures["accuracy"]["value"] == 0.6
+    assert (
+        figures["accuracy_longer_chosen"]["value"],
+        figures["accuracy_longer_chosen"]["pairs"],
+    ) == (1.0, 3)
+    assert (
+        figures["accuracy_shorter_chosen"]["value"],
+        figures["accuracy_shorter_chosen"]["pairs"],
+    ) == (0.0, 2)
+    assert figures["length_bias"]["value"] == 1.0
+    assert (figures["flip_rate"]["value"], figures["first_place_preference"]["value"]) == (0.0, 0.5)
+
+
+def test_what_the_judge_is_shown_and_what_is_recorded(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Each pair is asked in both orders, and its record has the result of each."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 0))
+    result = evaluate(
+        uri, settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron")
+    )
+    shown = [
+        [m["content"] for m in one["body"]["messages"]] for one in judge_server.stats()["recent"]
+    ]
+    assert shown == [
+        ["Question 0?", "word " * 12 + "!", "word"],
+        ["Question 0?", "word", "word " * 12 + "!"],
+    ]
+    (pair,) = result["pairs"]
+    assert (pair["id"], pair["category"], pair["line"]) == ("0", "s", 1)
+    assert (pair["chosen_first"]["result"], pair["chosen_second"]["result"]) == ("right", "right")
+    assert [pair["chosen_second"][name] for name in ("score_1", "score_2", "ranking")] == [1, 5, 6]
+    assert result["judge"]["name"] == "m"
+    assert result["judge"]["profile"] == "nemotron"
+    assert result["judge"]["profile_version"] >= 1
+    assert result["input"]["size_bytes"] > 0
+    assert len(result["settings_digest"]) == 64
+    assert set(result["by_category"]) == {"s"}
+    assert result["figures"]["calls_per_judgement"] == 1
+    assert result["figures"]["latency_median_s"] > 0
+
+
+def test_replies_without_a_verdict_are_failures_with_a_kind(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Unreadable replies are counted by kind and never as wrong; a judge without any verdict is
+    exit code 6.
+    """
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
+    judge_server.behave(
+        script=[{"content": "no idea"}, {"content": None, "finish_reason": "length"}]
+    )
+    settings = settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron")
+    result = evaluate(uri, settings)
+    figures = result["figures"]
+    assert figures["failures_by_kind"] == {"no_verdict": 1, "truncated": 1}
+    assert (figures["failure_rate"], figures["parse_failure_rate"]) == (0.5, 0.5)
+    assert (figures["accuracy"]["value"], figures["accuracy_if_failures_lose"]["value"]) == (
+        1.0,
+        0.5,
+    )
+    refuse(result)
+    judge_server.behave(fault={"content": "no idea"})
+    with pytest.raises(TooManyUnscoredError, match="4 × no_verdict"):
+        refuse(evaluate(uri, settings))
+
+
+def test_a_second_run_asks_nothing_again(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """The journal beside the result knows every verdict, with what it cost; the figures are the
+    same.
+    """
+    uri = write(tmp_path / "pairs.jsonl", make_pairs())
+    result_uri = str(tmp_path / "out.json")
+    first = evaluate(uri, settings_for(judge_server), result_uri)
+    assert (tmp_path / "out.journal.sqlite").exists()
+    again = evaluate(uri, settings_for(judge_server, force=True), result_uri)
+    assert judge_server.stats()["requests"] == first["calls"] == 10
+    assert (again["calls"], again["journal_hits"]) == (0, 10)
+    for name in (
+        "accuracy",
+        "calls_per_judgement",
+        "prompt_tokens_per_judgement",
+        "latency_median_s",
+    ):
+        assert again["figures"][name] == pytest.approx(first["figures"][name]), name
+    assert json.loads(Path(result_uri).read_bytes()) == again
+
+
+def test_a_budget_leaves_a_partial_result(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """What was not asked counts nowhere; the result says it is partial, and the command would end
+    with 6.
+    """
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(3, 0))
+    settings = settings_for(judge_server, use_journal=False, concurrency="1", max_calls=3)
+    result = evaluate(uri, settings)
+    assert (result["partial"], result["stopped_by"]) == (True, "max_calls")
+    assert (result["figures"]["verdicts"], result["figures"]["not_asked"]) == (3, 3)
+    assert result["figures"]["accuracy_if_failures_lose"]["value"] == 1.0
+    with pytest.raises(TooManyUnscoredError, match="max_calls"):
+        refuse(result)
+
+
+def test_a_failure_at_the_last_call_leaves_nothing_out(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Every judgement was asked, so the result is whole, as that of `genrm score` would be."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
+    judge_server.behave(script=[{}, {}, {}, {"content": "no idea"}])
+    settings = settings_for(
+        judge_server, use_journal=False, concurrency="1", max_calls=4, profile="nemotron", reask=1
+    )
+    result = evaluate(uri, settings)
+    assert (result["partial"], result["figures"]["failures"], result["figures"]["not_asked"]) == (
+        False,
+        1,
+        0,
+    )
+
+
+def test_a_judge_that_is_down_leaves_no_result(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A connection that is refused ends the run, and nothing is written."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs())
+    result_uri = tmp_path / "out.json"
+    settings = settings_from(
+        base_url=("http://127.0.0.1:9/v1",), model="m", use_journal=False, give_up_after=0.2
+    )
+    with pytest.raises(JudgeError):
+        evaluate(uri, settings, str(result_uri))
+    assert not result_uri.exists()
+
+
+def test_bad_lines_are_named_and_the_rest_is_evaluated(tmp_path: Path) -> None:
+    """Lines that hold no pair, or one that was there before, are rejects with number and reason;
+    --strict refuses.
+    """
+    pairs = make_pairs(1, 1)
+    lines = [
+        "{",
+        {"prompt": "Q?"},
+        pairs[0],
+        "",
+        {**pairs[0], "id": "again"},
+        pairs[1],
+        json.dumps("x" * 2_000),
+    ]
+    uri = write(tmp_path / "pairs.jsonl", lines)
+    result = evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000))
+    assert [pair["line"] for pair in result["pairs"]] == [3, 6]
+    reasons = {reject["line"]: reject["reason"] for reject in result["rejects"]}
+    assert list(reasons) == [1, 2, 5, 7]
+    assert "not JSON" in reasons[1]
+    assert "no labelled pair" in reasons[2]
+    assert reasons[5] == "the same pair as in line 3"
+    assert "max_line_bytes" in reasons[7]
+    assert (result["lines"], result["rejected_lines"]) == (6, 4)
+    with pytest.raises(InputError, match=r"4 bad lines \(line 1: not JSON"):
+        evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000, strict=True))
+
+
+@pytest.mark.parametrize("lines", [[], ["{"], [{"prompt": "Q?", "completion": "a"}]])
+def test_an_input_without_a_pair_is_refused(tmp_path: Path, lines: list[Any]) -> None:
+    """An empty file, and one that holds something else, end with what was expected."""
+    with pytest.raises(InputError, match="is a labelled pair"):
+        evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
+
+
+def test_what_must_be_declared_or_masked_holds_here_too(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Pairs that do not declare what they must are not sent, and matches are masked in all that is
+    sent.
+    """
+    pair = {
+        "prompt": "Mail a@example.org",
+        "chosen": "to a@example.org",
+        "rejected": "no",
+        "synthetic": True,
+    }
+    uri = write(tmp_path / "pairs.jsonl", [*make_pairs(1, 0), pair])
+    rules = {"require_metadata": ("synthetic=true",), "redact_pattern": ("email",)}
+    result = evaluate(uri, settings_for(judge_server, use_journal=False, **rules))
+    assert (result["rejected_lines"], result["redactions"]) == (1, {"email": 2})
+    assert "a@example.org" not in json.dumps(judge_server.stats()["recent"])
+
+
+def test_matches_are_counted_once_however_often_the_journal_is_looked_into(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """A second run, which reads all pairs to see what is known, counts as many masked matches as
+    the first.
+    """
+    pair = {"prompt": "Mail a@example.org", "chosen": "to a@example.org", "rejected": "no"}
+    uri = write(tmp_path / "pairs.jsonl", [pair])
+    result_uri = str(tmp_path / "out.json")
+    settings = settings_for(judge_server, redact_pattern=("email",), force=True)
+    assert [evaluate(uri, settings, result_uri)["redactions"] for _ in range(2)] == [
+        {"email": 2}
+    ] * 2
+
+
+@pytest.mark.parametrize("change", [(9, 9), (1, 0), (2, 3), (3, 2)])
+def test_pairs_that_change_while_they_are_judged_give_no_result(
+    tmp_path: Path, judge_server: JudgeServer, change: tuple[int, int]
+) -> None:
+    """More pairs, fewer, others or the same written anew: what was judged may be neither the old
+    nor the new ones.
+    """
+    uri = write(tmp_path / "pairs.jsonl", make_pairs())
+    result_uri = tmp_path / "out.json"
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, PlanEvent):
+            write(Path(uri), make_pairs(*change))
+
+    run = new_run(settings_for(judge_server, use_journal=False), on_event=on_event)
+    with pytest.raises(ChangedInputError):
+        run_to_end(evaluate_judge(uri, str(result_uri), run))
+    assert not result_uri.exists()
+
+
+def test_defaults_in_the_place_of_verdicts_are_refused(tmp_path: Path) -> None:
+    """`compat` would make failures look like ties."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs())
+    with pytest.raises(UsageError, match="compat"):
+        evaluate(uri, settings_from(judge="lexical", compat="nemo-gym"))
+
+
+def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
+    """What exists stays without --force, and the input is never the output."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs())
+    result_uri = tmp_path / "out.json"
+    result_uri.write_text("mine")
+    with pytest.raises(UsageError, match="force"):
+        evaluate(uri, settings_from(judge="lexical"), str(result_uri))
+    assert result_uri.read_text() == "mine"
+    with pytest.raises(UsageError, match="is the input"):
+        evaluate(uri, settings_from(judge="lexical", force=True), uri)
+
+
+def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
+    """All shapes of the sample are judged: ten pairs and twice nine; this judge does not care for
+    the order.
+    """
+    result = evaluate(str(SAMPLE), settings_from(judge="lexical"))
+    figures = result["figures"]
+    assert (figures["pairs"], figures["items"], result["rejected_lines"]) == (28, 12, 0)
+    assert (figures["verdicts"], figures["flip_rate"]["value"]) == (56, 0.0)
+    assert (figures["calls_per_judgement"], figures["latency_median_s"]) == (None, None)
+    assert result["judge"]["is_baseline"] is True
+    assert {"science", "code", "chat", "safety", "arithmetic", "geography", "dialogue", ""} == set(
+        result["by_category"]
+    )
+
+
+def test_best_of_four_counts_prompts(tmp_path: Path) -> None:
+    """A line with one better answer and three others is one choice among four; the judge of length
+    finds the longest.
+    """
+    others = ["a word", "two more words", "a few more words still"]
+    lines = [
+        {"prompt": "Q?", "chosen": ["word " * 20], "rejected": others, "subset": "Focus"},
+        {"prompt": "R?", "chosen": ["word " * 3], "rejected": others, "subset": "Maths"},
+    ]
+    result = evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
+    found = result["benchmarks"]
+    assert result["figures"]["pairs"] == 6
+    assert found["best_of"]["pairs"] == 2
+    assert found["best_of_chance"] == 0.25
+    assert found["is_graded"] is False
+    assert set(found["best_of_by_category"]) == {"Focus", "Maths"}

@@ -1,0 +1,206 @@
+"""A grid: cells on the same pairs, compared pair by pair."""
+
+import json
+from dataclasses import replace
+from random import Random
+
+import pytest
+from judged_pairs import judged_pair
+from markupsafe import escape
+
+from genrm_cli.errors import UsageError
+from genrm_cli.products.evaluation.accuracy import PairRecord, Preference, evaluate
+from genrm_cli.products.evaluation.evaluate import EvalResult
+from genrm_cli.products.evaluation.grid import GridCell, GridResult, compare_cells, parse_grid
+from genrm_cli.settings import settings_from
+
+RIGHT = Preference.RIGHT
+WRONG = Preference.WRONG
+BASE = settings_from(judge="lexical")
+
+
+def result_of(pairs: list[PairRecord], price: float) -> EvalResult:
+    """Return a result with these pairs; only what a comparison reads."""
+    found = EvalResult.__new__(EvalResult)
+    values = {
+        "pairs": tuple(pairs),
+        "figures": evaluate(pairs, price, price),
+        "by_category": {},
+        **dict.fromkeys(("calls", "journal_hits", "prompt_tokens", "completion_tokens"), 0),
+        "wall_time_s": 0.0,
+    }
+    for name, value in values.items():
+        object.__setattr__(found, name, value)
+    return found
+
+
+def compared(**cells: tuple[list[PairRecord], float]) -> GridResult:
+    """Compare cells by their pairs and prices."""
+    return compare_cells(
+        [(GridCell(name, {}, BASE), result_of(*each)) for name, each in cells.items()]
+    )
+
+
+def pairs_of(shares: list[float], seed: int = 0) -> list[PairRecord]:
+    """Return pairs on which each order is right with these probabilities."""
+    random = Random(seed)
+    return [
+        judged_pair(
+            RIGHT if random.random() < share else WRONG,
+            RIGHT if random.random() < share else WRONG,
+            f"{number:x}",
+        )
+        for number, share in enumerate(shares)
+    ]
+
+
+def test_a_dear_judge_that_is_no_better_is_not_chosen():
+    """The sentence names the cheapest option that cannot be told from the best one."""
+    cheap = [judged_pair(*(WRONG if n < 12 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
+    dear = [judged_pair(*(WRONG if 2 < n < 14 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
+    found = compared(cheap=(cheap, 1.0), dear=(dear, 9.0))
+    assert found.cost_unit == "cost"
+    assert found.options[0].cell == "dear"
+    assert found.options[0].behind is None
+    assert "'cheap' in one order costs 89% less (cost) and cannot be told from" in found.answer
+
+
+def test_a_clear_difference_is_told():
+    """Paired by line, an interval for all options together; the Pareto line has no dominated
+    option.
+    """
+    found = compared(good=(pairs_of([0.97] * 200), 2.0), bad=(pairs_of([0.6] * 200, 1), 1.0))
+    best = found.options[0]
+    assert best.cell == "good"
+    by_option = {(each.cell, each.orders): each for each in found.options}
+    behind = by_option["bad", 1].behind
+    assert behind is not None
+    assert behind.low is not None
+    assert behind.low > 0.2
+    assert "'good'" in found.answer
+    line = [each for each in found.options if each.on_pareto_line]
+    assert [each.cost for each in line] == sorted((each.cost for each in line), reverse=True)
+    assert {each.cell for each in line} == {"good", "bad"}
+
+
+def test_a_judge_that_guesses_is_not_recommended():
+    """Where the best interval includes a half, nothing is recommended."""
+    found = compared(one=(pairs_of([0.5] * 40, 3), 1.0))
+    assert "no better than chance" in found.answer
+    assert all(option.is_coin for option in found.options)
+    assert found.more_pairs is None
+
+
+def test_both_orders_go_by_the_stronger_preference():
+    """A verdict that clearly prefers one answer outweighs one that hardly prefers the other."""
+    pair = judged_pair(RIGHT, WRONG, "a")
+    strong = replace(pair, chosen_first=replace(pair.chosen_first, score_1=5.0, score_2=1.0))
+    found = compared(one=([strong] * 12, 1.0))
+    accuracies = {each.orders: each.accuracy.value for each in found.options}
+    assert accuracies == {1: 0.5, 2: 1.0}
+
+
+def test_a_difference_that_never_varies_has_a_width():
+    """Two judges that never differ on twelve lines are not known to be equal."""
+    pairs = pairs_of([1.0] * 12)
+    found = compared(one=(pairs, 1.0), other=(pairs, 2.0))
+    behind = found.options[-1].behind
+    assert behind is not None
+    assert behind.value == 0
+    assert "'one' in one order is right most often (100.0% of 12 pairs, tied with 3 others)" in (
+        found.answer
+    )
+    assert behind.low is not None
+    assert behind.low < -0.1
+
+
+def test_cells_come_from_axes_and_tables():
+    """Axes with one value are not named; settings are converted as elsewhere."""
+    cells = parse_grid(
+        {
+            "axes": {"model": ["a", "b"], "repeats": [2]},
+            "cell": [{"name": "own", "temperature": 0.5, "request_field": ["effort=high"]}],
+        },
+        "g",
+        BASE,
+    )
+    assert [cell.name for cell in cells] == ["model a", "model b", "own"]
+    assert [cell.settings.judge.model for cell in cells] == ["a", "b", None]
+    assert cells[0].settings.pairing.repeats == 2
+    assert cells[2].settings.judge.temperature == 0.5
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "no cell"),
+        ({"axis": {}}, "unknown key 'axis'"),
+        ({"axes": {"model": "a"}}, "Expected `array`, got `str`"),
+        ({"cell": {"model": "a"}}, "Expected `array`, got `object`"),
+        ({"cell": [{"modle": "a"}]}, "unknown setting 'modle'"),
+        ({"cell": [{"criteria": True}]}, "no \\[criteria\\]"),
+        ({"cell": [{"name": "x"}, {"name": "x"}]}, "two cells are named 'x'"),
+        ({"axes": {"repeats": list(range(201))}}, "201 cells"),
+        ({"axes": dict.fromkeys(("model", "principle", "judge_id"), ["x"] * 999)}, "997,002,999 c"),
+        ({"cell": [{"criteria": "x"}]}, "criteria is true or false"),
+        ({"cell": [{"name": 3}]}, "the name 3 of a cell is not text"),
+        ({"cell": [{"seed": 1}]}, "seed is the same for all cells; a cell sets .*criteria"),
+        ({"cell": [{"max_calls": 1}]}, "max_calls is the same for all cells"),
+    ],
+)
+def test_a_grid_that_makes_no_sense_is_refused(table, message):
+    """Before anything is asked, and with what is wrong."""
+    with pytest.raises(UsageError, match=message):
+        parse_grid(table, "g", BASE)
+
+
+def test_cells_share_their_calls_and_go_on(genrm, call, judge_server):
+    """Two repeats ask only for the second one; the same command again asks nothing."""
+    genrm.write(
+        "pairs.jsonl",
+        [{"prompt": f"Q{n}?", "chosen": f"right {n}", "rejected": "wrong"} for n in range(4)],
+    )
+    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
+    flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    flags = (*flags, "--profile", "nemotron", "--no-probe", "--grid", "grid.toml")
+    plans = json.loads(call(*flags, "-o", "out.json", "--dry-run", "--json").ended(0).out)
+    assert list(plans) == ["repeats 1", "repeats 2"]
+    done = call(*flags, "-o", "out.json", "--page", "out.html").ended(0)
+    found = json.loads((genrm.folder / "out.json").read_bytes())
+    assert [(cell["calls"], cell["journal_hits"]) for cell in found["cells"]] == [(8, 0), (8, 8)]
+    assert found["answer"] in done.out.decode()
+    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    assert escape(found["answer"]) in page
+    assert page.count('class="dot"') == len(found["options"]) == 4
+    again = json.loads(call(*flags, "-o", "out.json", "--force", "--json").ended(0).out)
+    assert [cell["calls"] for cell in again["cells"]] == [0, 0]
+    assert again["cost_unit"] == "tokens"
+
+
+def test_a_cell_that_fails_leaves_the_others(genrm, call, judge_server):
+    """Its reason is in the result and its exit code is that of the command."""
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
+    gone = 'name = "gone"\njudge_id = "gone"\nbase_url = ["http://127.0.0.1:9/v1"]\n'
+    grid = '[[cell]]\nname = "good"\n[[cell]]\n' + gone
+    (genrm.folder / "grid.toml").write_text(grid, encoding="utf-8")
+    flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
+    flags = (*flags, "--profile", "nemotron", "--no-probe", "--give-up-after", "0.1")
+    call(*flags, "--retries", "0", "--grid", "grid.toml", "-o", "out.json").ended(6)
+    found = json.loads((genrm.folder / "out.json").read_bytes())
+    assert [cell["name"] for cell in found["cells"]] == ["good"]
+    assert [(cell["name"], cell["exit_code"]) for cell in found["failed"]] == [("gone", 6)]
+
+
+def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(genrm, call, judge_server):
+    """Before the first call: other outputs, and an output that exists."""
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
+    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
+    (genrm.folder / "out.json").write_text("{}", encoding="utf-8")
+    flags = ("eval", "pairs.jsonl", *judge_server.flags, "--grid", "grid.toml")
+    for other in ("--sentinels", "--labels", "--to-label", "--requests-to"):
+        done = call(*flags, other, "other").ended(2)
+        assert f"--grid and {other} cannot be combined" in done.err
+    for output in ("-o", "--page"):
+        assert "out.json" in call(*flags, output, "out.json").ended(2).err
+    assert "it needs --grid" in call(*flags[:-2], "--page", "out.html").ended(2).err
+    assert judge_server.stats()["requests"] == 0

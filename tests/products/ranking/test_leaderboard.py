@@ -1,0 +1,315 @@
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from products.ranking.recorded_systems import ORDERS, VERDICTS, recorded_outcomes
+
+from genrm_cli.metrics.running_stats import Z_95, student_95
+from genrm_cli.products.ranking.board import findings, percent_won
+from genrm_cli.products.ranking.leaderboard import build_leaderboard
+from genrm_cli.products.ranking.looks import (
+    LEAST_PROMPTS,
+    critical_z,
+    prompts_to_show,
+    share_interval,
+)
+from genrm_cli.products.ranking.outcomes import Outcomes, OutcomeTable
+
+
+def simulate(
+    k: int,
+    prompts: int,
+    generator: np.random.Generator,
+    gap: float = 0.25,
+    position: float = 0.36,
+    length: float = 0.0,
+) -> tuple[Outcomes, np.ndarray]:
+    """Judge K policies `gap` apart on prompts that suit some of them, in both orders; return the
+    true win rates, too.
+
+    Policy × prompt and sample deviations are .8 and .6, as in the reference of the statistics.
+    """
+    theta = gap * (np.arange(k)[::-1] - (k - 1) / 2)
+    table = OutcomeTable([f"p{each}" for each in range(k)])
+    for _ in range(prompts):
+        table.begin_prompt(dict.fromkeys(range(k), 100.0))
+        quality = theta + generator.normal(0, 0.8, k) + generator.normal(0, 0.6, k)
+        chars = generator.normal(500, 100, k)
+        for a, b in ((a, b) for a in range(k) for b in range(k) if a != b):
+            longer = chars[a] - chars[b]
+            odds = quality[a] - quality[b] + position + length * np.tanh(longer / 100)
+            won = "1" if generator.random() < 1 / (1 + np.exp(-odds)) else "2"
+            table.add(a, b, longer, VERDICTS[won])
+    noise = generator.normal(0, 2**0.5, (20_000, 1, 1))
+    odds = theta[:, None] - theta[None, :] + noise
+    truth = (1 / (1 + np.exp(-odds - position)) + 1 / (1 + np.exp(-odds + position))).mean(
+        axis=0
+    ) / 2
+    return table.outcomes(), truth
+
+
+def test_the_worked_example_is_reproduced() -> None:
+    """Win rates, strengths, the position and ranks are those computed independently on GPT-4's
+    verdicts.
+    """
+    board = build_leaderboard(recorded_outcomes(), one_look=True)
+    found = {row.name: row for row in board.policies}
+    expected = {
+        "gpt4": [85.6, 82.3, 89.0, 302, 49],
+        "claude": [70.9, 67.5, 74.2, 160, 34],
+        "vicuna-13b": [34.8, 30.7, 39.0, -124, 34],
+        "gpt35": [34.2, 29.3, 39.2, -129, 45],
+        "bard": [24.5, 20.1, 28.8, -209, 45],
+    }
+    assert list(found) == list(expected)
+    for name, (*rates, elo, half) in expected.items():
+        row = found[name]
+        shares = [100 * each for each in (row.win_rate, row.lo, row.hi)]
+        assert shares == pytest.approx(rates, abs=0.06)
+        assert [row.elo, row.elo_hi - row.elo] == pytest.approx([elo, half], abs=0.55)
+    assert (board.position, 1.96 * board.position_se) == pytest.approx((0.71, 0.13), abs=0.005)
+    assert [(row.rank_lo, row.rank_hi) for row in board.policies][:2] == [(1, 1), (2, 2)]
+    row, rate, (low, high) = board.win_rate("gpt4", "claude")
+    assert (100 * rate, 50 * (high - low)) == pytest.approx((67.8, 5.8), abs=0.06)
+    assert row.better == "gpt4"
+    assert board.warnings == ()
+
+
+@given(st.floats(0, 1), st.integers(0, 2))
+def test_wins_and_losses_make_a_hundred(share, digits) -> None:
+    """Two shares of the same prompts add up as they are printed, however they are rounded."""
+    printed = [float(percent_won(each, digits)) for each in (share, 1 - share)]
+    assert round(sum(printed), 6) == 100
+    assert abs(printed[0] - 100 * share) <= 0.5 * 10**-digits + 1e-6
+
+
+def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> None:
+    """One interval of gpt35 against bard excludes one half; that of all pairs together does not."""
+    row, rate, (low, high) = build_leaderboard(recorded_outcomes(), one_look=True).win_rate(
+        "gpt35", "bard"
+    )
+    assert (100 * rate, 50 * (high - low)) == pytest.approx((58.8, 8.1), abs=0.06)
+    assert 50 * (row.hi_sim - row.lo_sim) == pytest.approx(11.8, abs=0.06)
+    assert low > 0.5
+    assert row.better is None
+
+
+def test_one_fixed_order_is_not_taken_for_both() -> None:
+    """In alphabetical order alone the position decides; no win rate is given, and a warning says
+    so.
+    """
+    board = build_leaderboard(
+        recorded_outcomes(orders=[pair for pair in ORDERS if pair[0] < pair[1]])
+    )
+    elo = {row.name: row.elo for row in board.policies}
+    expected = {"gpt4": 235, "claude": 210, "vicuna-13b": -205, "gpt35": -129, "bard": -110}
+    assert elo == {name: pytest.approx(value, abs=1) for name, value in expected.items()}
+    assert all(row.w is None for row in board.pairs)
+    assert "no pair was judged in both orders" in board.warnings[0]
+
+
+def test_a_baseline_moves_the_origin() -> None:
+    """Gaps between strengths stay, fewer comparisons are accounted for, and the baseline has no win
+    rate.
+    """
+    plain = build_leaderboard(recorded_outcomes())
+    anchored = build_leaderboard(recorded_outcomes(), baseline="claude")
+    gaps = [a.elo - b.elo for a, b in zip(plain.policies, anchored.policies, strict=True)]
+    assert gaps == pytest.approx([gaps[0]] * 5)
+    assert anchored.comparisons_accounted == 4
+    assert [row.name for row in anchored.policies if row.elo == 0 and row.win_rate is None] == [
+        "claude"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("prompts", "runs"), [(50, 300), (200, 300)])
+def test_intervals_hold_the_truth(prompts, runs) -> None:
+    """Nominal 95 % of the intervals of win rates hold it, and so do those of gaps to the mean
+    strength.
+    """
+    generator = np.random.default_rng(prompts)
+    held = all_held = 0
+    for _ in range(runs):
+        outcomes, truth = simulate(4, prompts, generator)
+        rows = build_leaderboard(outcomes, one_look=True).pairs
+        shares = [truth[int(row.a[1]), int(row.b[1])] for row in rows]
+        pairs = list(zip(shares, rows, strict=True))
+        held += sum(row.lo <= share <= row.hi for share, row in pairs)
+        all_held += all(row.lo_sim <= share <= row.hi_sim for share, row in pairs)
+    assert 0.925 < held / (6 * runs) < 0.98
+    assert all_held / runs > 0.9
+
+
+def test_length_is_separated_from_quality() -> None:
+    """A judge that loves length shows it in its own term."""
+    outcomes, _ = simulate(3, 150, np.random.default_rng(1), length=1.5)
+    board = build_leaderboard(outcomes)
+    assert board.length > 4 * board.length_se > 0
+
+
+def outcomes_of(lines: list[str], policies: int = 2, **options: bool) -> Outcomes:
+    """Return outcomes of prompts written as `abw`: policies a and b, shown in this order, and who
+    won.
+    """
+    table = OutcomeTable([f"p{each}" for each in range(policies)], **options)
+    for line in lines:
+        table.begin_prompt(dict.fromkeys(range(policies), 1.0))
+        for a, b, won in line.split():
+            table.add(int(a), int(b), 0.0, None if won == "x" else VERDICTS[won])
+    return table.outcomes()
+
+
+def test_a_policy_that_always_wins_has_a_bound() -> None:
+    """The strength of an unbeaten policy is marked as a bound, and its win rate has an interval of
+    positive width.
+    """
+    board = build_leaderboard(outcomes_of(["011 102"] * 30), one_look=True)
+    assert [(row.name, row.bound) for row in board.policies] == [("p0", ">="), ("p1", "<=")]
+    assert board.policies[0].win_rate == 1.0
+    assert 0.8 < board.policies[0].lo < board.policies[0].hi == 1.0
+    assert any("their Elo is a bound" in warning for warning in board.warnings)
+    (sentence,) = findings(board, "J")
+    assert sentence == "J prefers p0 to p1: 100.0 % win rate on prompts like these (87.8 to 100.0)."
+
+
+@pytest.mark.parametrize("lines", [["01= 10="] * 25, ["011 101"] * 25, ["01= 10="]])
+def test_a_judge_that_sees_no_difference_separates_nothing(lines) -> None:
+    """Ties everywhere, or the first position everywhere, give one half, no interval of Elo, and no
+    claim.
+    """
+    board = build_leaderboard(outcomes_of(lines))
+    assert [row.win_rate for row in board.policies] == [0.5, 0.5]
+    assert [row.elo for row in board.policies] == pytest.approx([0, 0], abs=1e-6)
+    assert [row.elo_se for row in board.policies] == [None, None]
+    assert board.pairs[0].better is None
+
+
+def test_equal_responses_are_no_verdict() -> None:
+    """If a rule alone made the ties, there is no Elo, no error and no rank, and a warning says
+    why.
+    """
+    table = OutcomeTable(["p0", "p1"])
+    for _ in range(25):
+        table.begin_prompt({0: 9.0, 1: 9.0})
+        table.add(0, 1, 0.0, 0.5)
+        table.add(1, 0, 0.0, 0.5)
+    board = build_leaderboard(table.outcomes())
+    row = board.policies[0]
+    assert (row.win_rate, row.elo, row.elo_se, row.lo, row.rank_lo) == (0.5, *[None] * 4)
+    assert (board.pairs[0].se, board.pairs[0].lo, board.cov) == (None, None, None)
+    assert board.warnings == ("nothing was judged: all responses are equal, so there is no Elo.",)
+
+
+def test_one_prompt_has_no_interval_and_few_make_no_claim() -> None:
+    """One prompt gives an estimate alone; nineteen that all agree still claim nothing, and a
+    warning counts them.
+    """
+    single, few = (build_leaderboard(outcomes_of(["011 102"] * count)) for count in (1, 19))
+    (pair,) = single.pairs
+    assert (pair.w, pair.lo, single.policies[0].elo_se, single.cov) == (1.0, *[None] * 3)
+    assert few.pairs[0].lo_sim > 0.5
+    row = few.policies[0]
+    assert {few.pairs[0].better, row.rank_lo, row.elo_lo, row.band_hi} == {None}
+    assert "only 19 prompts" in few.warnings[0]
+
+
+def test_a_failure_is_missing_and_takes_the_other_order_with_it() -> None:
+    """A lone order does not count for a win rate, and failures count for nobody but are shown."""
+    lines = ["011 102"] * 24 + ["01x 101"] * 6
+    board = build_leaderboard(outcomes_of(lines))
+    (pair,) = board.pairs
+    assert (pair.w, pair.n_prompts, pair.failed, board.failed) == (1.0, 24, 6, 6)
+    assert any("10.0 % of the comparisons failed" in warning for warning in board.warnings)
+    (alone,) = build_leaderboard(outcomes_of(lines, both_orders=False)).pairs
+    assert (alone.n_prompts, alone.w) == (30, 0.8)
+
+
+def test_policies_that_never_meet_have_no_common_strength() -> None:
+    """Two separate pairs keep their win rates; Elo is unknown and a warning says why."""
+    board = build_leaderboard(outcomes_of(["011 102 231 322", "012 101 232 321"] * 15, policies=4))
+    assert [row.elo for row in board.policies] == [None] * 4
+    assert {(row.a, row.b): row.w for row in board.pairs} == {("p0", "p1"): 0.5, ("p2", "p3"): 0.5}
+    assert "no chain of comparisons joins all policies" in board.warnings[0]
+
+
+def test_cycles_are_pointed_out() -> None:
+    """Rock, paper, scissors: equal strengths, and a warning that they do not describe the pairs."""
+    board = build_leaderboard(
+        outcomes_of(["011 102 121 212 201 022"] * 50 + ["012 101 122 211 202 021"] * 10, policies=3)
+    )
+    assert [row.elo for row in board.policies] == pytest.approx([0, 0, 0], abs=1e-6)
+    assert any(warning.startswith("not transitive") for warning in board.warnings)
+
+
+def test_shares_near_one_keep_their_interval() -> None:
+    """Near 1 and on few prompts the interval is Wilson's; between, with many prompts, Student's."""
+    assert share_interval(1.0, 0.0, 20, 40, Z_95) == (pytest.approx(0.82, abs=0.005), 1.0)
+    assert share_interval(0.5, 0.05, 100, 200, Z_95) == pytest.approx(
+        (0.5 - 1.984 * 0.05, 0.5 + 1.984 * 0.05), abs=1e-4
+    )
+    assert share_interval(0.5, 0.0, 100, 200, Z_95) == pytest.approx((0.403, 0.597), abs=0.001)
+
+
+def exchanged(shares: list[float], generator: random.Random, count: int) -> list[float]:
+    """Draw prompts and exchange the policies at random: neither is better."""
+    drawn = generator.choices(shares, k=count)
+    return [share if generator.random() < 0.5 else 1 - share for share in drawn]
+
+
+def claims(shares: list[float], *, one_look: bool) -> bool:
+    """Return whether a look after every prompt from the 20th on calls one of two better."""
+    total = squares = 0.0
+    for n, share in enumerate(shares, 1):
+        total += share
+        squares += share**2
+        if n < LEAST_PROMPTS:
+            continue
+        mean = total / n
+        error = max(0.0, (squares / n - mean**2) / (n - 1)) ** 0.5
+        z = critical_z(n, one_look=one_look)
+        low, high = share_interval(mean, error, n, 2 * n, z)
+        if low > 0.5 or high < 0.5:
+            return True
+    return False
+
+
+def test_equal_policies_stay_equal_however_often_one_looks() -> None:
+    """On recorded verdicts with the policies exchanged at random, a look after each of 300 prompts
+    calls one better in at most 5 of 100 runs; with intervals for one look, in more than 20.
+    """
+    generator = random.Random(0)
+    recorded = recorded_outcomes().win_shares()[:, 1, 3].tolist()  # claude against gpt4: sd .36
+    runs = [exchanged(recorded, generator, 300) for _ in range(160)]
+    assert sum(claims(run, one_look=False) for run in runs) <= 8
+    assert sum(claims(run, one_look=True) for run in runs) > 32
+
+
+@pytest.mark.parametrize(
+    ("comparisons", "prompts", "width"),
+    [(1, 20, 1.90), (1, 50, 1.62), (1, 200, 1.57), (10, 20, 1.64), (10, 50, 1.41), (10, 200, 1.36)],
+)
+def test_intervals_that_hold_at_any_time_are_as_wide_as_their_source_says(
+    comparisons, prompts, width
+) -> None:
+    """Against Student's interval for one look, at the same number of comparisons."""
+    anytime, one_look = (
+        student_95(prompts - 1, critical_z(prompts, comparisons, one_look=each))
+        for each in (False, True)
+    )
+    assert anytime / one_look == pytest.approx(width, abs=0.011)
+
+
+def test_the_prompts_that_are_advised_show_the_difference() -> None:
+    """A look after every prompt finds 5 points by the advised number in 80 % of runs; it is 1.9
+    times the number for one look.
+    """
+    generator = random.Random(1)
+    shares = [0.0] * 36 + [0.5] * 18 + [1.0] * 46  # .55, sd .45
+    deviation = (sum((share - 0.55) ** 2 for share in shares) / 100) ** 0.5
+    advised = prompts_to_show(0.05, deviation)
+    assert advised / prompts_to_show(0.05, deviation, one_look=True) == pytest.approx(1.9, abs=0.05)
+    runs = [generator.choices(shares, k=advised) for _ in range(100)]
+    assert 0.74 < sum(claims(run, one_look=False) for run in runs) / 100 < 0.9

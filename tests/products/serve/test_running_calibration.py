@@ -1,0 +1,125 @@
+"""The running calibration: every group once, kept in the journal, the same as that of a file."""
+
+import random
+
+import pytest
+
+from genrm_cli.judging.journal import Journal
+from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.products.serve.served_scorer import RunningCalibration
+from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.verdicts import Verdict
+
+SIZE = 8
+NEVER = 1e12
+
+
+def verdicts_of(number):
+    """Return the verdicts on a group, by a judge that prefers the first response."""
+    generator = random.Random(number)
+    qualities = [generator.gauss(0, 1) for _ in range(SIZE)]
+    verdicts = {}
+    for comparison in PairingPlan("ring", ring_k=1.5).iter_pairs(SIZE, str(number)):
+        gap = qualities[comparison.i] - qualities[comparison.j] + generator.gauss(0.5, 0.5)
+        verdicts[comparison] = Verdict(3 + gap / 2, 3 - gap / 2, min(6.0, max(1.0, 3.5 - gap)))
+    return verdicts
+
+
+def of_a_file(groups):
+    """Return the calibration that `genrm score` fits to these groups."""
+    statistics = CalibrationStatistics()
+    for number in groups:
+        statistics.add_group(SIZE, verdicts_of(number))
+    return statistics.fit()
+
+
+def add_groups(running, groups):
+    """Add groups, and return the calibration after the last."""
+    for number in groups:
+        running.add(bytes([number]), SIZE, verdicts_of(number))
+        running.refitted()
+    return running
+
+
+def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
+    """Over a restart, too; the record says how many groups and comparisons it rests on."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge", NEVER)
+        add_groups(running, range(30))
+        running.flush()
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge", NEVER)
+        record = add_groups(running, range(30, 49))
+    wanted = of_a_file(range(49))
+    assert record.groups == 49
+    assert record.comparisons == 49 * 12
+    assert running.fitted.gap_bias == pytest.approx(wanted.gap_bias)
+    assert running.fitted.first_share == pytest.approx(wanted.first_share)
+    assert running.fitted.noise.slopes == pytest.approx(wanted.noise.slopes)
+
+
+def test_variances_of_rewards_count_from_the_next_group_on(tmp_path):
+    """A group's rewards are known only after its verdicts were added; a repeated group has none to
+    add.
+    """
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge", NEVER)
+        assert running.add(b"1", SIZE, verdicts_of(1))
+        running.add_variance(0.5)
+        running.refitted()
+        assert running.fitted.reward_variance is None
+        assert not running.add(b"1", SIZE, verdicts_of(1))
+        running.add(b"2", SIZE, verdicts_of(2))
+        running.add_variance(1.5)
+        running.refitted()
+        assert running.fitted.reward_variance == pytest.approx(0.5)
+        add_groups(running, [3])
+        assert running.fitted.reward_variance == pytest.approx(1.0)
+
+
+def test_a_group_counts_once(tmp_path):
+    """However often it is judged, before and after a restart; under another name it counts anew."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        running = RunningCalibration(journal.sums, "judge", NEVER)
+        add_groups(running, [1, 1, 2])
+        running.flush()
+        assert add_groups(RunningCalibration(journal.sums, "judge", NEVER), [2, 1, 3]).groups == 3
+        assert add_groups(RunningCalibration(journal.sums, "another judge", NEVER), [2]).groups == 1
+
+
+def test_servers_that_share_a_journal_add_up(tmp_path):
+    """Each adds its own groups; a group that a client sends to both counts once."""
+    with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
+        servers = [RunningCalibration(journal.sums, "judge", NEVER) for journal in (one, other)]
+        for number, server in enumerate(servers):
+            server.add(b"retried", SIZE, verdicts_of(1))
+            add_groups(server, [number])
+        for server in servers:
+            server.flush()
+        assert RunningCalibration(one.sums, "judge", NEVER).groups == 3
+
+
+def test_it_is_fitted_again_as_it_grows():
+    """Without a journal, too: never staler than one part in fifty of its groups."""
+    running = RunningCalibration(None, "judge", NEVER)
+    for number in range(120):
+        record = add_groups(running, [number])
+        assert record.groups >= (number + 1) / 1.021
+
+
+def test_a_judge_that_changes_is_noticed(tmp_path):
+    """Its verdicts before the change fade: by a half with each half-life, also over a restart and
+    for other servers.
+    """
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        for number in range(100):
+            running = RunningCalibration(journal.sums, "judge", 120.0)  # 10 groups
+            running.add(bytes([number]), SIZE, {pair: Verdict(5, 1, 1) for pair in verdicts_of(0)})
+            running.flush()
+        assert running.comparisons == pytest.approx(12 / (1 - 0.5**0.1), abs=1)
+        for number in range(100, 150):
+            running.add(bytes([number]), SIZE, {pair: Verdict(1, 5, 6) for pair in verdicts_of(0)})
+        running.flush()
+        changed = RunningCalibration(journal.sums, "judge", 120.0).fitted
+    assert changed.first_share < 0.15
+    assert changed.labels is not None  # sums of labels fade as the others do

@@ -1,0 +1,375 @@
+"""Training on a server that is killed again and again, with a judge that fails: no reward is
+another one.
+
+`SOAK_S=1800 pytest -m slow -n 0 -s --timeout 0 tests/products/serve/test_soak.py -k adaptive` soaks
+for half an hour, and prints figures. By default, each estimator takes a quarter of a minute."""
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+import random
+import socket
+import time
+from collections import Counter
+from pathlib import Path
+
+import httpx
+import pytest
+from genrm_process import Genrm, read_lines
+from processes import passing_on_signals
+from served import Served, judge_flags, serving, verify_row
+
+SOAK_S = float(os.environ.get("SOAK_S", "30"))
+CLIENTS = 50
+LIMIT_S = 600.0
+WAL_BYTES = 5_000_000  # SQLite lets it grow to 1,000 pages, and a commit may be larger
+MOST_TOGETHER = 64  # groups that a server records and answers at once
+WARM_UP = (
+    220  # groups before the kills: about 1,000 comparisons, after which calibrations hardly differ
+)
+FAULTS = [
+    {
+        "status": 429,
+        "headers": {"Retry-After": "1"},
+    },
+    {"status": 500},
+    {"status": 503},
+    {"reset": "before"},
+    {"reset": "mid_body"},
+    {"hang": True},
+    {"trickle_s": 0.002},
+    {"body": "<html>Bad gateway</html>"},
+    {"content": '{"score_1": 9, "ranking": "first"}'},
+]
+FLAGS = (
+    "--no-probe",
+    "--call-timeout",
+    "3s",
+    "--concurrency",
+    "64",
+    "--cohort-deadline",
+    "3600s",
+    "--retries",
+    "20",
+)
+FLAGS += ("--on-caused-failures", "keep")  # replies without a verdict are the judge's fault here
+FLAGS += (
+    "--calibration-half-life",
+    "100000",
+)  # what fades depends on the order of groups, and this judge has two kinds
+
+
+def one_by_one(request):
+    """Return the requests of a group whose responses are sent one at a time."""
+    return lambda number, given: [
+        (f"{path}{'&' if '?' in path else '?'}size={len(given)}", body)
+        for path, body in (request(number, place, text) for place, text in enumerate(given))
+    ]
+
+
+SHAPES = {
+    "groups": lambda n, given: [
+        ("/v1/groups", {"messages": f"Why {n}?", "responses": [{"text": t} for t in given]})
+    ],
+    "cohorts": lambda n, given: [
+        (
+            f"/v1/cohorts/g{n}/members/{place}",
+            {
+                "size": len(given),
+                "messages": f"Why {n}?",
+                "text": text,
+            },
+        )
+        for place, text in enumerate(given)
+    ],
+    "gym attempt": one_by_one(
+        lambda n, place, text: (
+            "/verify",
+            verify_row(place, text, f"Why {n}?", _ng_group_id=f"s{n}"),
+        )
+    ),
+    "gym": one_by_one(
+        lambda n, place, text: ("/verify", verify_row(place, text, f"Why {n}?", _ng_task_index=n))
+    ),
+    "openrlhf": one_by_one(
+        lambda n, _, text: (
+            "/openrlhf?on_failure=mean",
+            {
+                "query": [f"Why {n}?{text}"],
+                "prompts": [f"Why {n}?"],
+                "labels": ["o"],
+            },
+        )
+    ),
+    "slime": one_by_one(
+        lambda n, _, text: (
+            "/slime?on_failure=mean",
+            {
+                "prompt": f"Why {n}?",
+                "response": text,
+                "label": "s",
+            },
+        )
+    ),
+}
+# A client that leaves asks again: only what is named in the request is certain to be taken for a
+# retry then.
+PATIENCE_S = {
+    "groups": 4.0,
+    "cohorts": 4.0,
+    "gym attempt": 4.0,
+}
+
+
+def texts_of(number):
+    """Return the responses of a group; some are blank."""
+    rng = random.Random(number)
+    given = [
+        f"{number}-{place}:" + " word" * rng.randint(1, 80) for place in range(rng.randint(3, 6))
+    ]
+    if number % 5 == 0:
+        given[0] = ""
+    return given
+
+
+def rewards_in(reply):
+    """Return the rewards in a reply of any shape; None for a masked row."""
+    found = reply.json()
+    if not isinstance(found, dict):
+        return [found]
+    return (
+        found["rewards"]
+        if "rewards" in found
+        else [None if found.get("mask_sample") else found["reward"]]
+    )
+
+
+def lasting_port():
+    """Return a free port that no client gets by chance while the server is down.
+
+    Clients get theirs from 32768 on; a server that begins again would find its own in use.
+    """
+    for port in random.sample(range(20_000, 32_000), 100):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    pytest.fail("no port is free")
+
+
+class Soak:
+    """A server that suffers, one that does not, and the clients of both.
+
+    Attributes:
+        wrong: rewards that differed, with those of their group.
+        most: largest difference of two rewards.
+        sizes: after each kill: the share of the time that had passed, groups, and bytes of the
+            journal; memory and open files of the server.
+    """
+
+    def __init__(self, folder, judge, *flags):
+        address = f"127.0.0.1:{lasting_port()}"
+        self.url = f"http://{address}"
+        self.judge = judge
+        self._genrm = Genrm(folder)
+        self._lives = contextlib.ExitStack()
+        keep = (
+            "--keep",
+            f"{max(120.0, SOAK_S / 15)}s",
+            "--record",
+            "served",
+            "--record-every",
+            "5s",
+        )
+        self._flags = (
+            *judge_flags(judge.base_url),
+            *flags,
+            "--listen",
+            address,
+            *keep,
+        )
+        self.wrong: list[str] = []
+        self.most = 0.0
+        self.sizes: list[tuple[float, int, int, int, int]] = []
+        self.counts: Counter[str] = Counter()
+        self._numbers = iter(range(10**9))
+        self.server: Served
+        self.broken: Exception | None = None
+
+    @contextlib.contextmanager
+    def serving(self):
+        """Keep the server that suffers, over all of its lives."""
+        with self._lives:
+            self.begin()
+            yield
+
+    def begin(self):
+        """Begin a life of the server."""
+        self.server = self._lives.enter_context(serving(self._genrm, *self._flags))
+
+    def fail_sometimes(self, rng):
+        """Let the judge give each fault to one request in twenty, once."""
+        self.judge.behave(fault=FAULTS, fault_share=0.05, fault_times=1, seed=rng.getrandbits(32))
+
+    def disturb(self, rng):
+        """Kill the server or its judge at random moments, and start it again; in the last part,
+        only the judge. Without a server the clients would ask for ever: they learn what broke.
+        """
+        try:
+            self.disturb_until_the_end(rng)
+        except Exception as error:
+            self.broken = error
+            raise
+
+    def disturb_until_the_end(self, rng):
+        """Disturb until the time is over."""
+        begun_s = time.monotonic()
+        while (passed := (time.monotonic() - begun_s) / SOAK_S) < 1:
+            time.sleep(rng.uniform(0.2, 4.0 if SOAK_S < 300 else 15.0))
+            if passed < 0.6 and rng.random() < 0.7:
+                self.server.kill()
+                self.counts["kills of the server"] += 1
+                self.begin()
+            else:
+                self.judge.kill()
+                self.counts["kills of the judge"] += 1
+                time.sleep(rng.uniform(0.0, 1.5))
+                self.judge.restart()
+                self.fail_sometimes(rng)  # others: it has forgotten which requests it failed
+            self.note_sizes(passed)
+
+    def note_sizes(self, passed):
+        """Add to the sizes."""
+        self.sizes.append(
+            (
+                passed,
+                self.groups,
+                self.journal_bytes,
+                *sizes_of(self.server.pid),
+            )
+        )
+
+    @property
+    def groups(self):
+        """Groups that both servers have answered."""
+        return sum(count for name, count in self.counts.items() if name in SHAPES)
+
+    @property
+    def journal_bytes(self):
+        """Size of the journal."""
+        return sum(path.stat().st_size for path in self._genrm.state_folder.rglob("*.sqlite*"))
+
+    async def train(self, calm, rng, tolerance):
+        """Let all clients send groups to both servers while the disturbance lasts."""
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+        async with httpx.AsyncClient(limits=limits, trust_env=False, verify=False) as client:
+            # Only what depends on the calibration needs one that has settled.
+            for _ in range(WARM_UP // 20 if tolerance > 1e-6 else 1):
+                await asyncio.gather(
+                    *[self._send(client, calm, "groups", math.inf) for _ in range(20)]
+                )
+            self.fail_sometimes(rng)
+            disturbance = asyncio.create_task(asyncio.to_thread(self.disturb, rng))
+
+            async def send_on(shape):
+                while not disturbance.done():
+                    await self._send(client, calm, shape, tolerance)
+
+            names = sorted(SHAPES)
+            await asyncio.gather(*[send_on(names[place % len(names)]) for place in range(CLIENTS)])
+            await disturbance
+
+    async def _send(self, client, calm, shape, tolerance):
+        """Get the rewards of a new group from both servers, and compare them."""
+        number = next(self._numbers)
+        requests = SHAPES[shape](number, texts_of(number))
+        calm_replies = asyncio.gather(
+            *[self._ask(client, calm.url, *each, LIMIT_S) for each in requests]
+        )
+        own = await asyncio.gather(
+            *[
+                self._ask(client, self.url, *each, PATIENCE_S.get(shape, LIMIT_S))
+                for each in requests
+            ]
+        )
+        found, wanted = (
+            [reward for each in replies for reward in rewards_in(each)]
+            for replies in (own, await calm_replies)
+        )
+        self.counts[shape] += 1
+        self.counts["responses"] += len(found)
+        pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
+        most = max((abs(one - other) for one, other in pairs), default=0.0)
+        unlike = [one is None for one in found] != [other is None for other in wanted]
+        conclusions = {str(each.json()["metrics"]) for each in own if shape == "cohorts"}
+        if unlike or most > tolerance or len(conclusions) > 1:
+            self.wrong.append(f"{shape} {number}: {found}, not {wanted}; {own[0].text[-400:]}")
+            print(self.wrong[-1], flush=True)
+        self.most = max(self.most, most if tolerance < math.inf else 0.0)
+
+    async def _ask(self, client, url, path, body, limit_s):
+        """Send until there is a reply, as trainers do."""
+        while self.broken is None:
+            try:
+                reply = await client.post(url + path, content=json.dumps(body), timeout=limit_s)
+                if reply.status_code == 200:
+                    return reply
+                assert reply.status_code in (429, 503), reply.text
+                self.counts[str(reply.status_code)] += 1
+            except httpx.TransportError as error:
+                self.counts[type(error).__name__] += 1
+            await asyncio.sleep(1.0)
+        raise self.broken
+
+
+def sizes_of(pid):
+    """Return the bytes of memory and the number of files that a process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("estimator", "tolerance"),
+    [
+        ("adaptive", 0.03),
+    ],
+)
+def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
+    """Every reward is that of an undisturbed server, nothing leaks, and nobody waits at the end.
+
+    All estimators see the same verdicts; only that of the default depends on the calibration, and
+    so on the order of groups."""
+    folders = [tmp_path / name for name in ("calm", "soak")]
+    for folder in folders:
+        folder.mkdir()
+    judges = [start_judge(), start_judge()]
+    flags = (*FLAGS, "--estimator", estimator)
+    soak = Soak(folders[1], judges[1], *flags)
+    with (
+        passing_on_signals(),  # servers are killed and started in a thread
+        serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm,
+        soak.serving(),
+    ):
+        asyncio.run(soak.train(calm, soak_rng, tolerance))
+        soak.note_sizes(1.0)
+        print(dict(soak.counts), f"largest difference {soak.most}", *soak.sizes, sep="\n")
+        assert not soak.wrong, (len(soak.wrong), soak.wrong[:5])
+        soak.server.wait_for(open=0, waiting=0)
+        assert not [event for event in soak.server.events() if event["event"] == "deadline"]
+        assert soak.server.terminate() == 0
+    rows = Counter(
+        (row["genrm"]["group"], row["genrm"]["index"])
+        for path in folders[1].glob("served/*.scored.jsonl")
+        for row in read_lines(path)
+    )
+    assert len(rows) == soak.counts["responses"]
+    # A kill between a group's lines and its answer leaves it to be recorded again by the next life.
+    assert max(rows.values()) <= 1 + soak.counts["kills of the server"]
+    unfinished = {group for (group, _), count in rows.items() if count > 1}
+    assert len(unfinished) <= MOST_TOGETHER * soak.counts["kills of the server"]
+    unkilled = [each for each in soak.sizes if each[0] > 0.7]
+    (*_, resident, _), (_, groups, journal, resident_then, files) = unkilled[0], unkilled[-1]
+    assert resident_then - resident < 50_000_000  # a server takes 40 MB in its first seconds
+    assert files < 200
+    assert journal < 1_000_000 + WAL_BYTES + 20_000 * groups

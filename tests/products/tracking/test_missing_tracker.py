@@ -1,0 +1,75 @@
+"""Trackers that are not installed, fail, or hang."""
+
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+from genrm_process import PACKAGE_ROOT, make_rollouts
+from served import serving
+
+from genrm_cli.metrics.event import Event
+from genrm_cli.products.tracking.log_run import RunLog, TrackedRun, TrackerFailedEvent
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
+def test_a_missing_library_ends_the_run_before_any_call(
+    genrm, call, judge_server, name, monkeypatch
+):
+    """The exit code is 2, the error names the extra to install, and the judge is not asked."""
+    monkeypatch.setitem(sys.modules, name, None)
+    genrm.write("in.jsonl", make_rollouts())
+    finished = call("score", "in.jsonl", *judge_server.flags, f"--{name}", "x")
+    assert finished.code == 2
+    assert "in.scored.jsonl" not in genrm.names()
+    assert f"pip install '.[{name}]'" in finished.err
+    assert judge_server.stats()["requests"] == 0
+
+
+def test_a_tracker_that_fails_is_a_warning(genrm, call, monkeypatch):
+    """The rewards are written and the exit code stays 0, for any error of a client."""
+
+    def init(**_):
+        raise OSError("disk full")
+
+    monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(Settings=dict, init=init))
+    genrm.write("in.jsonl", make_rollouts())
+    finished = call("score", "in.jsonl", "--offline", "--wandb", "x")
+    assert finished.code == 0
+    assert "in.scored.jsonl" in genrm.names()
+    assert "genrm: warning: --wandb: not logged: OSError: disk full\n" in finished.err
+
+
+def test_a_tracker_that_hangs_delays_nobody():
+    """Steps are taken while it hangs; the end says that it did not end."""
+    events = list[Event]()
+    hangs = threading.Event()
+    steps = RunLog(
+        {"wandb": lambda run: (lambda each: hangs.wait(), list)},
+        events.append,
+    )
+    for step in range(2_000):
+        steps.log(TrackedRun("serve", {}, {}, step))
+    steps.close(within_s=0.01)
+    hangs.set()
+    assert [type(event) for event in events] == [TrackerFailedEvent]
+
+
+def test_a_server_goes_on_without_its_tracker(genrm):
+    """Every group is answered; one warning says why nothing is logged."""
+    (genrm.folder / "wandb.py").write_text(
+        "Settings = dict\ndef init(**_): raise OSError('no route')\n"
+    )
+    path = f"{PACKAGE_ROOT}:{genrm.folder}"
+    with serving(
+        genrm, "--offline", "--wandb", "x", "--groups-per-step", 1, PYTHONPATH=path
+    ) as served:
+        replies = [
+            served.group(messages=f"Why {n}?", responses=[{"text": "a"}, {"text": "b c"}])
+            for n in range(3)
+        ]
+        assert served.terminate() == 0
+    assert [reply["status"] for reply in replies] == ["scored"] * 3
+    assert [line for line in served.messages if "wandb" in line] == [
+        "genrm: warning: --wandb: not logged: OSError: no route\n"
+    ]
