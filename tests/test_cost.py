@@ -24,7 +24,7 @@ SIZE = 5
 TURNS = 10  # at most in each session of the shipped scenarios
 SLACK = 1.1
 ATTEMPTS = 3  # replies that arrive one by one cost more, and not every run can have that misfortune
-PER_COMMIT = 4  # BEGIN, whether others wrote, own claims, COMMIT: not counted again
+PER_COMMIT = 2  # BEGIN and COMMIT: not counted again
 COUNTED = (
     "SQL statements",
     "commits",

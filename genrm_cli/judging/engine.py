@@ -5,14 +5,13 @@ A comparison passes these steps, each of which may end it:
     prepare   render the request; its key is a hash of all that changes the answer
     recall    look its key up among the outcomes of this and earlier runs
     admit     wait for a slot, so that a group renders no more requests than can be made
-    ask       wait for an equal request in flight, claim the key, call, and store the outcome
+    ask       wait for an equal request in flight, call, and store the outcome
 
 A group holds a lane of `JudgeSet` while it makes its requests, so groups are judged in order, as
 many at a time as there are endpoints."""
 
 import asyncio
 import math
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +20,6 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from genrm_cli.errors import GenrmError
-from genrm_cli.judging.claims import POLL_S
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lexical import judge_lexically
 from genrm_cli.judging.pacing.pool import Slot
@@ -197,61 +195,19 @@ class CachedJudge(Judge):
             key, outcome = await self._judge.ask(request, slot)
             self._remember(key, replace(outcome))  # its caller may drop the reply
             return outcome
-        try:
-            claimed = await self._claim(journal, request.key, slot)
-            if isinstance(claimed, Outcome):
-                return claimed
-            silent = self._silent_replies.pop(request.key, 0)
-            key, outcome = await self._judge.ask(request, claimed, silent)
-            if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
-                return outcome
-            outcome = await journal.record(key, self._judge.label, outcome)
-            self._remember(key, outcome)
+        silent = self._silent_replies.pop(request.key, 0)
+        key, outcome = await self._judge.ask(request, slot, silent)
+        if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
             return outcome
-        finally:
-            journal.claims.give_back(request.key)
+        outcome = await journal.record(key, self._judge.label, outcome)
+        self._remember(key, outcome)
+        return outcome
 
     def _remember(self, key: bytes, outcome: Outcome) -> None:
         if outcome.is_decided:
             if len(self._recent) >= _RECENT:
                 self._recent.popitem(last=False)
             self._recent[key] = outcome
-
-    async def _claim(self, journal: Journal, key: bytes, slot: Slot) -> Slot | Outcome:
-        """Return a slot to ask with, or the verdict of another run on this journal that asked
-        first.
-
-        A run that claimed the request and ends without a verdict delays this one by the timeout of
-        a call at most."""
-        held: Slot | None = slot
-        gives_up_at_s = time.monotonic() + self._judge.call_timeout_s
-        try:
-            while held is not None:
-                is_ours = await journal.claims.take(key)
-                # Another run may have stored it while this request waited for its slot.
-                stored = self._stored([key]).get(key) if journal.claims.is_shared else None
-                if stored is not None and self._recalled(key, stored) is not None:
-                    return stored
-                if is_ours or time.monotonic() >= gives_up_at_s:
-                    claimed = held
-                    held = None
-                    return claimed
-                self._judge.dismiss(held)
-                held = None
-                while (
-                    journal.claims.is_taken(key)
-                    and not self.stopped_by
-                    and time.monotonic() < gives_up_at_s
-                ):
-                    await asyncio.sleep(POLL_S)
-                stored = self._stored([key]).get(key)
-                if stored is not None and self._recalled(key, stored) is not None:
-                    return stored
-                held = await self.admit()
-        finally:
-            if held is not None:
-                self._judge.dismiss(held)
-        return self._stopped()
 
     def _stopped(self) -> Outcome:
         return _not_asked(f"stopped by {self.stopped_by}")

@@ -3,14 +3,13 @@
 Writers append to `_batch` and wait for the next commit. `_next_commit` schedules it at the end of
 the current turn of the event loop, so outcomes that arrive together share one transaction. An
 outcome never waits longer: its slot is free, so another call may begin, and a kill would lose more
-answers than calls in flight. A transaction also writes the claims that wait (`claims`). If it
-fails, the batch stays for the next one.
+answers than calls in flight. If a transaction fails, the batch stays for the next one.
 
 There is one entry for each request. The first verdict counts for ever; a failure is kept until a
 verdict or a later failure replaces it (`_store`).
 
-Several processes may share one file. SQLite locks serialise their writes. Do not use it on network
-file systems, whose locks are unreliable."""
+One process at a time records in a file (`journal_lock`); others may read it meanwhile. Do not use
+it on network file systems, whose locks are unreliable."""
 
 import asyncio
 import contextlib
@@ -24,7 +23,6 @@ import zstandard
 
 from genrm_cli.errors import StorageError
 from genrm_cli.json_types import Record
-from genrm_cli.judging.claims import Claims
 from genrm_cli.judging.journal_file import (
     FAILURE,
     NOTE,
@@ -37,13 +35,10 @@ from genrm_cli.judging.journal_file import (
     entry_of,
     parse_entry,
 )
+from genrm_cli.judging.journal_lock import holding
 from genrm_cli.verdicts import Failure, Outcome
 
 _REPLY_LEVEL = 3  # of zstandard, its default
-# Claims wait this long after a commit for one of outcomes, or until there are enough of them: a
-# commit costs as much for one claim as for many.
-_COMMIT_S = 0.005
-_ENOUGH = 64
 _COPIED = "CREATE TEMP TABLE IF NOT EXISTS copied (key BLOB PRIMARY KEY) WITHOUT ROWID"
 _COLUMNS = "key, kind, judge, at, body, checksum"
 _INSERT = "INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -65,16 +60,16 @@ class Copier(Protocol):
 class Journal(AbstractContextManager["Journal"]):
     """A journal that is open for reading and writing.
 
-    Outcomes of one turn of the event loop are committed together, with the claims that wait, and
-    each writer waits for the commit. A killed process loses no committed entry; a power failure may
+    Outcomes of one turn of the event loop are committed together, and each writer waits for the
+    commit. A killed process loses no committed entry; a power failure may
     lose the most recent ones. A damaged verdict counts as absent.
 
     `damaged` holds the keys of the damaged verdicts found so far.
     """
 
     def __init__(self, path: str, copier: Copier | None = None, *, read_only: bool = False) -> None:
-        """Open a journal, creating it if needed, or raise `StorageError`. Any thread may use it,
-        one at a time.
+        """Open a journal, creating it if needed, or raise `StorageError`, also if another process
+        records in it. Any thread may use it, one at a time.
 
         The copier receives every entry that this process records, after its commit. `read_only`
         records nothing and works on read-only files."""
@@ -83,12 +78,14 @@ class Journal(AbstractContextManager["Journal"]):
         self._copier = copier
         self._batch: list[tuple[bytes, str, Outcome | None]] = []  # None: a note
         self._waiting: list[asyncio.Future[None]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._committed_at_s = -_COMMIT_S
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
         self._unpacker = zstandard.ZstdDecompressor()
-        self._file = JournalFile(path, read_only=read_only)
-        self.claims = Claims(self._file, self._next_commit)
+        with contextlib.ExitStack() as resources:
+            self._file = JournalFile(path, read_only=read_only)
+            resources.callback(self._file.close)
+            if not read_only:
+                resources.enter_context(holding(path))
+            self._resources = resources.pop_all()
         self.sums = KeptSums(self._file)
         self.records = KeptRecords(self._file)
 
@@ -160,8 +157,8 @@ class Journal(AbstractContextManager["Journal"]):
     async def record(self, key: bytes, judge: str, outcome: Outcome) -> Outcome:
         """Store the outcome of a request, wait for the commit, and return the outcome that counts.
 
-        If another process stored a verdict first, that one counts. A failure is kept for reports,
-        until a verdict replaces it."""
+        If another input of the run stored a verdict first, that one counts. A failure is kept for
+        reports, until a verdict replaces it."""
         self._batch.append((key, judge, outcome))
         await self._next_commit()
         if not isinstance(outcome.result, Failure):
@@ -186,20 +183,10 @@ class Journal(AbstractContextManager["Journal"]):
         await self.room()
 
     def _next_commit(self) -> asyncio.Future[None]:
-        """Return the commit of the batch, at the end of this turn of the loop if an outcome is in
-        it.
-        """
+        """Return the commit of the batch at the end of this turn of the loop."""
         loop = asyncio.get_running_loop()
         if not self._waiting or self._waiting[0].get_loop() is not loop:
             self._waiting = []
-            wait_s = self._committed_at_s + _COMMIT_S - time.monotonic()
-            self._timer = loop.call_later(max(0.0, wait_s), self._commit)
-        claims = self.claims
-        if self._timer is not None and (
-            self._batch or not claims.held or len(claims.wanted) >= _ENOUGH
-        ):
-            self._timer.cancel()
-            self._timer = None
             loop.call_soon(self._commit)
         committed = loop.create_future()
         self._waiting.append(committed)
@@ -212,10 +199,9 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close(self) -> None:
         """Commit pending entries and close; closing twice is harmless."""
-        with contextlib.closing(self._file):
+        with self._resources:
             if self._batch:
                 self._write()
-            self.claims.close()
 
     def mean_tokens(self) -> tuple[float, float] | None:
         """Return the mean prompt and completion tokens of verdicts whose server reported them; None
@@ -282,7 +268,6 @@ class Journal(AbstractContextManager["Journal"]):
         """Write the batch and wake its waiters."""
         waiting = self._waiting
         self._waiting = []
-        self._committed_at_s = time.monotonic()
         failed: Exception | None = None
         try:
             self._write()
@@ -303,9 +288,6 @@ class Journal(AbstractContextManager["Journal"]):
         try:
             with self._file.transaction() as execute:
                 stored = [self._write_entry(execute, *entry, now) for entry in batch]
-                for key, _, _ in batch:
-                    self.claims.give_back(key)
-                self.claims.write()
         except StorageError:
             self._batch = batch + self._batch  # `close` tries again: these verdicts were paid for
             raise

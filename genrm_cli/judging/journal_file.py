@@ -23,9 +23,9 @@ from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.json_types import Record
 from genrm_cli.verdicts import ChatTurn, Failure, Grades, Judgment, Outcome, Verdict
 
-FORMAT = 3  # increase it when tables or entries change
+FORMAT = 4  # increase it when tables or entries change
 _APPLICATION_ID = 0x67656E72  # distinguishes our files from other SQLite files
-_BUSY_TIMEOUT_S = 30.0  # another run may import a whole copy in one transaction
+_BUSY_TIMEOUT_S = 30.0  # another input of the run may import a whole copy in one transaction
 # Keys are hashes, so reads are random: with SQLite's default of 2 MB they take a third longer.
 _CACHE_KIB = 8 << 10
 _SWITCH_PAUSE_S = 0.02  # the other process reads for milliseconds
@@ -43,9 +43,6 @@ CREATE TABLE IF NOT EXISTS entries (
     body TEXT NOT NULL, checksum INTEGER NOT NULL, reply BLOB
 );
 CREATE INDEX IF NOT EXISTS notes ON entries (at) WHERE kind = 'note';
-CREATE TABLE IF NOT EXISTS claims (
-    run BLOB PRIMARY KEY, expires_at REAL NOT NULL, keys BLOB NOT NULL
-);
 CREATE TABLE IF NOT EXISTS sums (name TEXT PRIMARY KEY, numbers BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS summed (
     name TEXT NOT NULL, part BLOB NOT NULL, PRIMARY KEY (name, part)
@@ -322,9 +319,7 @@ def _prepare(connection: sqlite3.Connection, path: str) -> None:
 
 
 class KeptSums:
-    """Sums of numbers, by name, to which any number of processes add; all methods may raise
-    `StorageError`.
-    """
+    """Sums of numbers, by name; all methods may raise `StorageError`."""
 
     def __init__(self, file: JournalFile) -> None:
         self._file = file
@@ -348,7 +343,7 @@ class KeptSums:
             row = execute(_SUMS, (name,)).fetchone()
             total = array("d", row[0]).tolist() if row is not None else []
             for part, (share, numbers) in parts.items():
-                # Another process may have added the part since the caller looked.
+                # The part may have been added since the caller looked.
                 if execute("INSERT OR IGNORE INTO summed VALUES (?, ?)", (name, part)).rowcount:
                     total = faded(total, share, numbers)
             execute(

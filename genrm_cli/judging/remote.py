@@ -164,11 +164,6 @@ class RemoteJudge:
         """Why no more requests are made; None while the run continues."""
         return self.pool.stopped_by
 
-    @property
-    def call_timeout_s(self) -> float:
-        """Timeout of one call."""
-        return self._policy.call_timeout_s
-
     def set_deadline(self, deadline_s: float, grace_s: float) -> None:
         """Stop asking after `deadline_s` seconds; calls in flight then get `grace_s` to finish."""
         self.pool.last_call_ends_s = loop_time_s() + deadline_s + grace_s

@@ -1,4 +1,4 @@
-"""Runs on one journal: they share the work, and a killed one holds up nobody."""
+"""Runs on one journal: one at a time, and a killed one holds up nobody."""
 
 import signal
 
@@ -34,41 +34,23 @@ def genrm(tmp_path):
     return genrm
 
 
-def rewards(path):
-    """Read the rewards of an output."""
-    return [line["reward"] for line in read_lines(path)]
-
-
-@pytest.mark.parametrize("runs", [2, 4])
-def test_runs_at_the_same_time_ask_nothing_twice(genrm, judge_server, runs):
-    """Of all questions at most 5 % are asked twice, whatever the number of runs, and all rewards
-    are alike.
+def test_a_second_run_is_refused_and_a_killed_one_holds_up_nobody(genrm, judge_server):
+    """While a run records in a journal, another ends with code 5 and names it; once the first is
+    killed, the next asks only what was not recorded.
     """
     judge_server.behave(latency_s=0.1)
-    processes = [start(genrm, judge_server, number) for number in range(runs)]
-    assert [process.communicate(timeout=100) and process.returncode for process in processes] == [
-        0
-    ] * runs
-    stats = judge_server.stats()
-    assert stats["distinct_answered"] == PLANNED
-    assert stats["requests"] <= 1.05 * PLANNED
-    first, *others = (rewards(genrm.folder / f"{number}.jsonl") for number in range(runs))
-    assert others == [first] * (runs - 1)
-
-
-def test_a_killed_run_holds_up_nobody(genrm, judge_server):
-    """When one of two runs is killed, the other asks what that one was asking, once, and
-    finishes.
-    """
-    judge_server.behave(latency_s=0.1)
-    killed = start(genrm, judge_server, 0)
-    other = start(genrm, judge_server, 1)
+    first = start(genrm, judge_server, 0)
     judge_server.wait_until(lambda stats: stats["requests"] >= PLANNED // 2, limit_s=60)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
-    assert other.communicate(timeout=100)
-    assert other.returncode == 0
+    second = start(genrm, judge_server, 1)
+    _, said = second.communicate(timeout=100)
+    assert second.returncode == 5
+    assert f"process {first.pid} on " in said.decode()
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    third = start(genrm, judge_server, 1)
+    third.communicate(timeout=100)
+    assert third.returncode == 0
     stats = judge_server.stats()
     assert stats["distinct_answered"] == PLANNED
     assert stats["requests"] <= PLANNED + IN_FLIGHT
-    assert None not in rewards(genrm.folder / "1.jsonl")
+    assert None not in [line["reward"] for line in read_lines(genrm.folder / "1.jsonl")]

@@ -528,7 +528,9 @@ def test_a_new_journal_is_private(tmp_path):
             modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     finally:
         os.umask(before)
-    assert modes == dict.fromkeys(("j.sqlite", "j.sqlite-wal", "j.sqlite-shm"), 0o600)
+    assert modes == dict.fromkeys(
+        ("j.sqlite", "j.sqlite-wal", "j.sqlite-shm", "j.sqlite-lock"), 0o600
+    )
 
 
 def test_runs_that_make_a_journal_at_the_same_moment_wait_for_each_other(tmp_path):

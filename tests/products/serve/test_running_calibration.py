@@ -87,18 +87,6 @@ def test_a_group_counts_once(tmp_path):
         assert add_groups(RunningCalibration(journal.sums, "another judge", NEVER), [2]).groups == 1
 
 
-def test_servers_that_share_a_journal_add_up(tmp_path):
-    """Each adds its own groups; a group that a client sends to both counts once."""
-    with Journal(str(tmp_path / "j.sqlite")) as one, Journal(str(tmp_path / "j.sqlite")) as other:
-        servers = [RunningCalibration(journal.sums, "judge", NEVER) for journal in (one, other)]
-        for number, server in enumerate(servers):
-            server.add(b"retried", SIZE, verdicts_of(1))
-            add_groups(server, [number])
-        for server in servers:
-            server.flush()
-        assert RunningCalibration(one.sums, "judge", NEVER).groups == 3
-
-
 def test_it_is_fitted_again_as_it_grows():
     """Without a journal, too: never staler than one part in fifty of its groups."""
     running = RunningCalibration(None, "judge", NEVER)
@@ -108,9 +96,7 @@ def test_it_is_fitted_again_as_it_grows():
 
 
 def test_a_judge_that_changes_is_noticed(tmp_path):
-    """Its verdicts before the change fade: by a half with each half-life, also over a restart and
-    for other servers.
-    """
+    """Its verdicts before the change fade: by a half with each half-life, also over a restart."""
     with Journal(str(tmp_path / "j.sqlite")) as journal:
         for number in range(100):
             running = RunningCalibration(journal.sums, "judge", 120.0)  # 10 groups
