@@ -21,7 +21,6 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.judge_spec import SharedEndpoints
 from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
@@ -54,7 +53,6 @@ class GroupScorer:
         *,
         calibration: Calibration | None = None,
         resumes: bool = False,
-        shared: SharedEndpoints | None = None,
     ) -> None:
         """Check and compile the settings; open nothing.
 
@@ -65,7 +63,6 @@ class GroupScorer:
             on_event: called for events that a user or a log should see.
             calibration: calibration of the judge; the default of the methods below.
             resumes: continue after the judge was down for `give_up_after`, as a server does.
-            shared: endpoints and budget that other scorers use, too.
 
         Raises:
             UsageError: the settings name no judge, contradict each other, or cannot be compiled.
@@ -76,7 +73,6 @@ class GroupScorer:
         self._api_keys = api_keys
         self._on_event = on_event
         self._resumes = resumes
-        self._shared = shared
         self._given_calibration = calibration
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
@@ -98,9 +94,7 @@ class GroupScorer:
         """
         if self._open_judges is not None:
             raise RuntimeError(_ALREADY_OPEN)
-        options = open_options(
-            self._settings, api_keys=self._api_keys, resumes=self._resumes, shared=self._shared
-        )
+        options = open_options(self._settings, api_keys=self._api_keys, resumes=self._resumes)
         opening = open_judges(judge_specs(self._settings), options, self._on_event)
         async with AsyncExitStack() as resources:
             judges = self._open_judges = await resources.enter_async_context(opening)

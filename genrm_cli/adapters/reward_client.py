@@ -147,7 +147,7 @@ class RewardClient:
             principle: the criterion to judge by.
             reference: the known answer; a server with `--reference-field reference` shows it to the
                 judge.
-            record: further fields of the task, such as the one that names the route.
+            record: further fields of the task, such as the reference answer.
 
         Raises:
             RewardServerError: as the class says. A failure of the judge is not an error but a

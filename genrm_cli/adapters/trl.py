@@ -54,7 +54,7 @@ class GenrmReward:
                 `mean` for the mean of its group; rewards are then returned.
             drop_noise: return None for all completions of a group whose rewards differ by no more
                 than chance, so that nothing is learned from it.
-            fields: further columns that the server reads, such as the one that names the route.
+            fields: further columns that the server reads, such as the reference answer.
 
         Raises:
             ValueError: advantages are to be returned with `on_failure`.

@@ -15,8 +15,7 @@ from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event
 from genrm_cli.products.sessions.session_options import SAMPLES
 from genrm_cli.settings import Settings
-from genrm_cli.settings.panel import settings_of_routes
-from genrm_cli.settings.sources.keys import find_api_keys, find_token
+from genrm_cli.settings.sources.keys import find_token
 
 if TYPE_CHECKING:
     from genrm_cli.products.serve.steps import JudgeWatch, LogStep
@@ -58,8 +57,6 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
             say(f"genrm: listening on {url}")
 
         if hosted.environment is not None:
-            if settings.panel.route is not None:
-                raise UsageError(naming("[route] chooses judges of groups; omit $environment."))
             host(settings, hosted, client, token, events, say_ready)
             return
         given = (client.client_base_url, client.client_model, hosted.max_turns)
@@ -70,11 +67,11 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
                 )
             )
         with _logging(settings, events) as log_step:
-            routes = settings_of_routes(settings)
-            keys = {name: find_api_keys(each) for name, each in routes.items()}
             open_watch = _watch_of(settings, invocation.api_keys, events)
             run_to_end(
-                serve_until_stopped(settings, keys, token, events, say_ready, log_step, open_watch)
+                serve_until_stopped(
+                    settings, invocation.api_keys, token, events, say_ready, log_step, open_watch
+                )
             )
 
 

@@ -12,7 +12,7 @@ from genrm_cli.judging.lookup import (
     profile_of,
     source_of_profile,
 )
-from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions, SharedEndpoints
+from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.panel import JudgeConfig, judges_of
 from genrm_cli.settings.table import changed
@@ -26,11 +26,6 @@ def check_settings(settings: Settings) -> None:
     Raises:
         UsageError: the message says what to pass.
     """
-    if settings.panel.route is not None:
-        raise UsageError(
-            "[route] of the settings file is for genrm serve; score the lines of each route apart, "
-            "with the settings of its table."
-        )
     compile_rewards(settings)
     given = settings.input
     if (given.prompt_field or given.id_field) and given.response_field is None:
@@ -167,7 +162,6 @@ def open_options(
     *,
     api_keys: Mapping[str, str],
     resumes: bool = False,
-    shared: SharedEndpoints | None = None,
 ) -> OpenOptions:
     """Return the options that apply to all judges of a run; see `OpenOptions`."""
     return OpenOptions(
@@ -181,5 +175,4 @@ def open_options(
         ),
         api_keys=api_keys,
         resumes=resumes,
-        shared=shared or SharedEndpoints(),
     )

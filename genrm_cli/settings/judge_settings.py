@@ -161,49 +161,16 @@ class WatchTable:
     audit_share: float = 0.02
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """The judges of the groups with one value of a field.
-
-    Attributes:
-        shared: settings of all its judges that differ from those of the run, by flat name.
-        panel: its judges, if there are several.
-        judge: settings of its single judge that differ from those of the run, by flat name.
-    """
-
-    name: str
-    shared: tuple[tuple[str, Value], ...]
-    panel: tuple[PanelJudge, ...]
-    judge: tuple[tuple[str, Value], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteTable:
-    """The `[route]` table: which judges a server asks about a group.
-
-    Attributes:
-        field: path of a text in the record of a rollout. Its value is the name of a route.
-        unmatched: whether the judges of the run answer about a group with another value, or without
-            one, or whether it is refused.
-    """
-
-    field: str
-    routes: tuple[Route, ...]
-    unmatched: Literal["default", "refuse"] = "default"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSettings:
     """Several judges that answer every comparison; without `judges`, the run has a single judge.
 
     Attributes:
         watch: how the judges are watched; None to watch nothing.
-        route: which judges answer, by a field; None for the same ones always.
     """
 
     judges: tuple[PanelJudge, ...] = ()
     watch: WatchTable | None = None
-    route: RouteTable | None = None
     quorum: int | None = reward_setting(
         "Panel (judge tables in the settings file): verdicts needed for a comparison to count. "
         "Default: one from every judge.",

@@ -20,13 +20,11 @@ from genrm_cli.settings.judge_settings import (
     JudgeSettings,
     LimitSettings,
     PanelJudge,
-    Route,
-    RouteTable,
     WatchTable,
 )
 from genrm_cli.settings.kinds import Value
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
-from genrm_cli.settings.table import Settings, changed
+from genrm_cli.settings.table import Settings
 
 OWN_KEYS = (*JUDGE_KEYS, "profile")
 # Every judge answers every comparison; a mistyped table of hundreds would cost as many times.
@@ -213,57 +211,3 @@ def parse_watch(raw: object, where: str) -> WatchTable:
         )
     share = _SHARE(own.get("share", watch.audit_share), f"{place}.share")
     return replace(watch, auditor=judge_settings(own, f"{place}.", OWN_KEYS), audit_share=share)
-
-
-# What a route sets beside its judges.
-_SHARED_KEYS = ("judging", "principle", "repeats", "quorum")
-_ROUTE: Mapping[str, Check] = {
-    "field": checks.text,
-    "unmatched": checks.one_of(("default", "refuse")),
-}
-
-
-def parse_routes(raw: object, where: str) -> RouteTable:
-    """Parse the `[route]` table, and the tables of the routes in it."""
-    given = table(raw, where)
-    routes = {name: each for name, each in given.items() if name not in _ROUTE}
-    if "field" not in given or not routes:
-        raise UsageError(
-            f"{where}: expected a field, and a table for each of its values such as [{where}.code]."
-        )
-    parsed = tuple(_parse_route(name, each, f"{where}.{name}") for name, each in routes.items())
-    return RouteTable(routes=parsed, **read_values(given, where, _ROUTE))
-
-
-def _parse_route(name: str, raw: object, where: str) -> Route:
-    own = table(raw, where)
-    refuse_unknown(own, ("judge", *_SHARED_KEYS, *OWN_KEYS), where, "a route has")
-    judge = judge_settings(own, f"{where}.", OWN_KEYS)
-    if "judge" in own and judge:
-        raise UsageError(f"{where}: {judge[0][0]} belongs in one of its [[judge]] tables.")
-    return Route(
-        name,
-        judge_settings(own, f"{where}.", _SHARED_KEYS),
-        parse_panel(own["judge"], f"{where}.judge") if "judge" in own else (),
-        judge,
-    )
-
-
-def settings_of_routes(settings: Settings) -> dict[str, Settings]:
-    """Return the settings of each route by its name, and those of all other groups under the empty
-    one, unless they are refused.
-    """
-    table_ = settings.panel.route
-    base = changed(settings, route=None)
-    if table_ is None:
-        return {"": base}
-    found = {} if table_.unmatched == "refuse" else {"": base}
-    for route in table_.routes:
-        panel = route.panel or base.panel.judges
-        if route.judge:
-            own = {"model": base.judge.model, **dict(route.judge)}
-            if own["model"] is None:
-                raise UsageError(f"[route.{route.name}]: model is missing: the judge of the route.")
-            panel = (PanelJudge(1.0, tuple(own.items())),)
-        found[route.name] = changed(base, panel=panel, **dict(route.shared))
-    return found

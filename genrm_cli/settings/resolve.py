@@ -16,7 +16,6 @@ from genrm_cli.settings.kinds import Value, did_you_mean
 from genrm_cli.settings.panel import (
     judges_of,
     parse_panel,
-    parse_routes,
     parse_watch,
     refuse_overridden,
 )
@@ -39,7 +38,6 @@ OPENAI_BASE_URL = "OPENAI_BASE_URL"
 _PARSERS: Mapping[str, tuple[str, Callable[[object, str], object]]] = {
     "judge": ("panel", parse_panel),
     "watch": ("watch", parse_watch),
-    "route": ("route", parse_routes),
     "criteria": ("criteria", parse_criteria),
     "diversity": ("diversity", parse_diversity),
     "total": ("total", parse_total),

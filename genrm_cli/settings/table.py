@@ -51,7 +51,6 @@ _TABLES = {
     "criteria": ("judge", "criteria"),
     "panel": ("panel", "judges"),
     "watch": ("panel", "watch"),
-    "route": ("panel", "route"),
     "components": ("rewards", "components"),
     "diversity": ("rewards", "diversity"),
     "total": ("rewards", "total"),
@@ -120,7 +119,7 @@ def digest_of(settings: Settings) -> str:
                 values[key] = [each for each in values[key] if each[0] in names]
         return values
 
-    tables = _TABLES.keys() - {"watch", "route"}  # they change no reward of a file
+    tables = _TABLES.keys() - {"watch"}  # it changes no reward of a file
     deciding = {name: value_of(settings, name) for name in names | tables}
     text = json.dumps(deciding, sort_keys=True, default=as_values)
     return hashlib.sha256(text.encode()).hexdigest()

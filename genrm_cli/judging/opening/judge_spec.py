@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import ProfileSource
-from genrm_cli.judging.pacing.policy import Budget
-from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.settings.judge_settings import LimitSettings
 from genrm_cli.settings.panel import JudgeConfig
@@ -50,14 +48,6 @@ class JudgeSpec:
     probe: ProbeResult | None = None
 
 
-@dataclass(slots=True)
-class SharedEndpoints:
-    """The endpoints by URLs, key and limit, and the budget; who opens judges first fills it."""
-
-    pools: dict[object, EndpointPool] = field(default_factory=dict)
-    budget: Budget | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
     """Options that apply to all judges of a run.
@@ -66,7 +56,6 @@ class OpenOptions:
         api_keys: API keys by judge name; never shown, not even by `repr`.
         started_s: start of the run, by the monotonic clock; the deadline counts from it.
         resumes: continue after the judge was down for `give_up_after`, as a server does.
-        shared: endpoints and budget of several runs, such as the routes of a server.
     """
 
     limits: LimitSettings
@@ -75,4 +64,3 @@ class OpenOptions:
     api_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
     started_s: float = field(default_factory=time.monotonic)
     resumes: bool = False
-    shared: SharedEndpoints = field(default_factory=SharedEndpoints)

@@ -79,7 +79,7 @@ class OpenJudges:
         self._pools: dict[object, EndpointPool] = {}
         self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
         limits = options.limits
-        self._budget = options.shared.budget = options.shared.budget or Budget(
+        self._budget = Budget(
             limits.max_calls,
             limits.max_total_tokens,
             limits.max_cost,
@@ -106,10 +106,9 @@ class OpenJudges:
         limits = spec.config.limits
         key = self._options.api_keys.get(spec.config.name)
         identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
-        shared = self._options.shared.pools
-        if identity in shared:
-            shared[identity].serves_several = True
-            return self._pools.setdefault(identity, shared[identity])
+        if identity in self._pools:
+            self._pools[identity].serves_several = True
+            return self._pools[identity]
         endpoints = []
         most = limits.max_in_flight or AUTO_CEILING
         if self._clients is not None:
@@ -132,7 +131,7 @@ class OpenJudges:
             resumes=self._options.resumes,
             setting_names=spec.role.settings,
         )
-        self._pools[identity] = shared[identity] = pool
+        self._pools[identity] = pool
         return pool
 
     def _remote(self, spec: JudgeSpec, profile: AnyProfile, pool: EndpointPool) -> RemoteJudge:

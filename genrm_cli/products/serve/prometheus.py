@@ -39,27 +39,14 @@ _COUNTERS = {
 
 
 class ServiceCollector(Collector):
-    """Collects the counters of services by route, and of their judges."""
+    """Collects the counters of a service, and of its judges."""
 
-    def __init__(self, services: Mapping[str, RewardService], *, is_routed: bool) -> None:
-        self._services = services
-        self._is_routed = is_routed
+    def __init__(self, service: RewardService) -> None:
+        self._service = service
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics; with routes, each number has the label `route`."""
-        families: dict[str, Metric] = {}
-        for route, service in self._services.items():
-            for metric in _iter_metrics(service):
-                if self._is_routed:
-                    metric.samples = [
-                        sample._replace(labels={**sample.labels, "route": route or "unmatched"})
-                        for sample in metric.samples
-                    ]
-                # A page that holds a family twice is not valid.
-                family = families.setdefault(metric.name, metric)
-                if family is not metric:
-                    family.samples += metric.samples
-        yield from families.values()
+        """Yield all metrics."""
+        return _iter_metrics(self._service)
 
 
 def _iter_metrics(service: RewardService) -> Iterator[Metric]:

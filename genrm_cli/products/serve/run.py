@@ -1,13 +1,11 @@
 """Open the judges, serve, and close."""
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.http_server.server import listen_on, run_server
-from genrm_cli.judging.opening.judge_spec import SharedEndpoints
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.products.serve.recorder import Recorder
 from genrm_cli.products.serve.serve_app import build_app
@@ -15,61 +13,40 @@ from genrm_cli.products.serve.served_scorer import ServedScorer
 from genrm_cli.products.serve.service import RewardService
 from genrm_cli.products.serve.steps import JudgeWatch, LogStep, StepMetrics
 from genrm_cli.settings import Settings, changed
-from genrm_cli.settings.panel import settings_of_routes
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_remote
 
 
 async def serve(
     settings: Settings,
-    api_keys: Mapping[str, Mapping[str, str]],
+    api_keys: Mapping[str, str],
     token: str | None,
     on_event: OnEvent,
     on_ready: Callable[[str], None],
     log_step: LogStep | None = None,
     open_watch: Callable[[], JudgeWatch] | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; `api_keys` are by route and name of the judge."""
+    """Serve until SIGTERM or Ctrl-C; `api_keys` are by name of the judge."""
     if settings.rewards.unscored not in ("null", "lowest"):
         more = naming(
             " is for the lines of a file; a server sends $on_failure where a trainer requires a "
             "number."
         )
         raise UsageError(SettingRef("unscored", settings.rewards.unscored), more)
-    route = settings.panel.route
-    if route is not None and (log_step or open_watch or settings.serve.reference is not None):
-        raise UsageError(
-            "[route] excludes [watch], trackers and ",
-            SettingRef("reference"),
-            ", which measure one judge; start a server for each route instead.",
-        )
     settings = _with_journal(settings)
-    shared = SharedEndpoints()
-    scorers = {
-        name: ServedScorer(each, api_keys[name], on_event, shared)
-        for name, each in settings_of_routes(settings).items()
-    }
     given = settings.serve
     with listen_on(given, has_token=token is not None) as listening:
         async with AsyncExitStack() as resources:
-            services = {}
-            # The first opens the endpoints that others share, and is closed last.
-            for name, scorer in scorers.items():
-                await resources.enter_async_context(scorer)
-                services[name] = RewardService(
-                    scorer,
-                    given,
-                    on_event,
-                    await _recorder(scorer, resources, on_event),
-                    _steps(scorer, resources, log_step, open_watch),
-                    name,
-                )
-
-            async def drain() -> None:
-                await asyncio.gather(*(service.drain() for service in services.values()))
-
-            app = build_app(services, given, token, None if route is None else route.field)
-            await run_server(app, listening, given.read_timeout, on_ready, drain)
+            scorer = await resources.enter_async_context(ServedScorer(settings, api_keys, on_event))
+            service = RewardService(
+                scorer,
+                given,
+                on_event,
+                await _recorder(scorer, resources, on_event),
+                _steps(scorer, resources, log_step, open_watch),
+            )
+            app = build_app(service, given, token)
+            await run_server(app, listening, given.read_timeout, on_ready, service.drain)
 
 
 async def _recorder(

@@ -1,8 +1,5 @@
 """The HTTP application of a reward server."""
 
-import asyncio
-from collections.abc import Mapping
-
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
@@ -23,7 +20,6 @@ from genrm_cli.http_server.router import (
 )
 from genrm_cli.products.serve.cohorts.rounds import RoundsService
 from genrm_cli.products.serve.prometheus import ServiceCollector
-from genrm_cli.products.serve.routes import Routes
 from genrm_cli.products.serve.service import RewardService
 from genrm_cli.products.serve.shapes import nemo_gym, own, samples
 from genrm_cli.products.serve.shapes.call import Call, Handler
@@ -32,24 +28,18 @@ from genrm_cli.settings.file_settings import ServeSettings
 _READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few seconds
 
 
-def build_app(
-    services: Mapping[str, RewardService],
-    settings: ServeSettings,
-    token: str | None = None,
-    field: str | None = None,
-) -> Router:
-    """Return the ASGI application for the services by route; `field` names the route."""
-    rounds = {name: RoundsService(each, settings.keep) for name, each in services.items()}
-    routes_ = Routes(rounds, field)
+def build_app(service: RewardService, settings: ServeSettings, token: str | None = None) -> Router:
+    """Return the ASGI application for a service."""
+    rounds = RoundsService(service, settings.keep)
     registry = CollectorRegistry()
-    registry.register(ServiceCollector(services, is_routed=field is not None))
+    registry.register(ServiceCollector(service))
     ProcessCollector(registry=registry)
 
     def answering(handle: Handler) -> Answer:
         async def answer(request: Request, body: bytes) -> Response:
             path = request.scope["raw_path"].decode("latin-1")
             query = request.query_params
-            call = Call(body, path, query, routes_, settings, request.is_disconnected)
+            call = Call(body, path, query, rounds, settings, request.is_disconnected)
             del body  # the handler may wait for long
             return response_of(await handle(call))
 
@@ -61,7 +51,7 @@ def build_app(
 
     async def watch(request: Request, body: bytes) -> Response:
         del request, body
-        steps = next(iter(services.values())).steps  # of routes, none is watched
+        steps = service.steps
         if steps is None or steps.watch is None:
             return error_response(
                 404, "not_found", "nothing is watched: the settings have no [watch] table"
@@ -70,20 +60,15 @@ def build_app(
         return response_of(JsonReply(steps.watch.latest or blind))
 
     async def healthz() -> JsonReply:
-        open_groups = sum(each.open_groups for each in services.values())
-        waiting = sum(each.waiting for each in services.values())
-        return JsonReply({"status": "ok", "open": open_groups, "waiting": waiting})
+        counts = {"open": service.open_groups, "waiting": service.waiting}
+        return JsonReply({"status": "ok", **counts})
 
     async def readyz() -> JsonReply:
         status = "ready"
-        judges = [each.scorer.open_judges for each in services.values()]
-        if any(each.is_draining for each in services.values()):
+        if service.is_draining:
             status = "draining"
-        else:
-            asked = (each.is_reachable(_READY_TIMEOUT_S) for each in judges)
-            # A judge that is down costs its own route only: the others take requests.
-            if not any(await asyncio.gather(*asked)):
-                status = "judge down"
+        elif not await service.scorer.open_judges.is_reachable(_READY_TIMEOUT_S):
+            status = "judge down"
         return JsonReply({"status": status}, 200 if status == "ready" else 503)
 
     shown = (*own.ROUTES, *nemo_gym.ROUTES, *samples.ROUTES)

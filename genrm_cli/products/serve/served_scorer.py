@@ -13,7 +13,6 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.journal_file import KeptSums, faded
-from genrm_cli.judging.opening.judge_spec import SharedEndpoints
 from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
@@ -123,10 +122,9 @@ class ServedScorer(GroupScorer):
         settings: Settings,
         api_keys: Mapping[str, str],
         on_event: OnEvent = ignore_event,
-        shared: SharedEndpoints | None = None,
     ) -> None:
         """Check and compile the settings; opens nothing."""
-        super().__init__(settings, api_keys, on_event=on_event, resumes=True, shared=shared)
+        super().__init__(settings, api_keys, on_event=on_event, resumes=True)
         self._running: RunningCalibration
 
     async def __aenter__(self) -> Self:

@@ -73,11 +73,8 @@ class RewardService:
         on_event: OnEvent = ignore_event,
         recorder: Recorder | None = None,
         steps: StepMetrics | None = None,
-        route: str = "",
     ) -> None:
-        """Judge nothing yet; `route` tells the answers of this service from those of others on the
-        same journal.
-        """
+        """Judge nothing yet."""
         self.scorer = scorer
         self._settings = settings
         self._on_event = on_event
@@ -90,7 +87,7 @@ class RewardService:
         self.being_judged = 0
         self.waiting = 0
         self.is_draining = False
-        owner = f"{scorer.running.name} {settings.listen} {route}".rstrip()
+        owner = f"{scorer.running.name} {settings.listen}"
         self.journal = KeptCohorts(scorer.journal, owner, settings.keep)
         self._ready: list[_Judged] = []
         # The event loop holds tasks weakly.

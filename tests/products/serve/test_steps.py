@@ -54,7 +54,7 @@ def serve(judge_server):
                 ),
             )
             service = RewardService(scorer, settings.serve, steps=steps)
-            app = httpx.ASGITransport(build_app({"": service}, settings.serve))
+            app = httpx.ASGITransport(build_app(service, settings.serve))
             async with httpx.AsyncClient(
                 transport=app, base_url="http://served", timeout=60
             ) as client:

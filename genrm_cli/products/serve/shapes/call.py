@@ -2,9 +2,8 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from copy import copy
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import orjson
 
@@ -16,7 +15,6 @@ from genrm_cli.http_server.router import parse_body
 from genrm_cli.json_types import Record
 from genrm_cli.products.serve.cohorts.cohort import Member, index_in
 from genrm_cli.products.serve.cohorts.rounds import RoundsService
-from genrm_cli.products.serve.routes import Routes
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.service import RewardService
 from genrm_cli.rollouts.formats import FORMATS, recognise
@@ -37,10 +35,9 @@ class Call:
     body: bytes
     path: str
     query: Mapping[str, str]
-    routes: Routes
+    rounds: RoundsService
     settings: ServeSettings
     is_gone: Callable[[], Awaitable[bool]]
-    rounds: RoundsService = field(init=False)
 
     def take_json(self) -> Record:
         """Return the body as a JSON object, and forget it."""
@@ -48,15 +45,9 @@ class Call:
         self.body = b""
         return parse_body(body)
 
-    def routed(self, record: Record) -> Self:
-        """Return the call for the route that a record names."""
-        call = copy(self)
-        call.rounds = self.routes.rounds_for(record)
-        return call
-
     @property
     def service(self) -> RewardService:
-        """The service of the route."""
+        """What judges groups and cohorts."""
         return self.rounds.service
 
     @property

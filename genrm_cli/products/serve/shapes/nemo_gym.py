@@ -38,7 +38,6 @@ _FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_QUORUM)
 
 async def _verify(call: Call) -> JsonReply:
     row = call.take_json()
-    call = call.routed(row)
     if call.service.plan.shows_as_gym:
         refuse_as_gym(row)
         refuse_unanswered(row)
@@ -135,7 +134,6 @@ def _always(content: object) -> Handler:
 async def _compare(call: Call) -> JsonReply:
     body = call.body
     record = call.take_json()
-    call = call.routed(record)
     plan = call.service.plan
     group = parse_request(body, "the request", plan)
     if not group.rollouts:

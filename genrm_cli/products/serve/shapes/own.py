@@ -51,10 +51,7 @@ async def _judge(call: Call) -> JsonReply:
     twice = first_repeated(ids)
     if twice is not None:
         raise UnreadableRecordError(f"two responses have the id {twice!r}")
-    routes = [call.routes.rounds_for(_routing(body, response)) for response in responses]
-    if len(set(map(id, routes))) > 1:
-        raise UnreadableRecordError(f"the responses differ in {call.routes.field}")
-    service = routes[0].service
+    service = call.service
     members = [
         rollout_of(id_, name, body, response, service.plan)
         for id_, response in zip(ids, responses, strict=True)
@@ -78,7 +75,7 @@ async def _join(call: Call) -> JsonReply:
     body = call.take_json()
     name, member_id = _ids_in(call.path)
     size = size_of(body.get("size"))
-    service = call.routes.rounds_for(_routing(body, body)).service
+    service = call.service
     rollout = rollout_of(member_id, name, body, body, service.plan)
     joining = service.join(name, size, rollout)
     del body, rollout  # the cohort has what it needs of them
@@ -97,15 +94,8 @@ async def _leave_out(call: Call) -> JsonReply:
     """A member that will not come: its generation was aborted, say."""
     name, member_id = _ids_in(call.path)
     size = call.cohort_size_of(None)
-    service = call.routes.rounds_with(name, call.query.get("route", "")).service
-    is_absent = service.leave_out(name, size, member_id)
+    is_absent = call.service.leave_out(name, size, member_id)
     return JsonReply({"group_id": name, "id": member_id, "absent": is_absent})
-
-
-def _routing(request: Record, response: Record) -> Record:
-    """Return what may name the route: the request, and the record of a response."""
-    record = response.get("record")
-    return {**record, **request} if isinstance(record, dict) else request
 
 
 def _ids_in(path: str) -> tuple[str, str]:

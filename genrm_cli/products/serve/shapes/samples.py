@@ -99,7 +99,6 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
     result.
     """
     said = _said_by(label)
-    call = call.routed(said)
     name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:
         name = identifier_of(said["group_id"], "group_id of a label")
