@@ -81,6 +81,7 @@ class FailureKind(StrEnum):
     RATE_LIMITED = "rate_limited"  # 429
     HTTP = "http"  # 5xx and other statuses
     AUTH = "auth"  # 401, 403
+    SPENT = "spent"  # 402, or a budget or quota of the account that is used up
     REFUSED = "refused"  # this request was rejected: 400, 413, 422, content filter, refusal
     BAD_BODY = "bad_body"  # a 200 that is not a chat completion
     TRUNCATED = "truncated"
@@ -114,7 +115,7 @@ _TOO_LONG_WORDS = ("max_tokens", "max_completion_tokens", "context length", "con
 _TRANSIENT = frozenset(
     {
         *(FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED),
-        *(FailureKind.HTTP, FailureKind.AUTH, FailureKind.BAD_BODY),
+        *(FailureKind.HTTP, FailureKind.AUTH, FailureKind.SPENT, FailureKind.BAD_BODY),
     }
 )
 _PARSE_FAILURES = frozenset(

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from genrm_cli.errors import SettingRef, UsageError
-from genrm_cli.judging.completion import parse_completion, parse_models
+from genrm_cli.judging.completion import ReportedError, parse_completion, parse_models
 from genrm_cli.judging.http.choice import AUTO, open_http_client
 from genrm_cli.judging.http.interface import (
     HttpError,
@@ -23,6 +23,7 @@ from genrm_cli.judging.http.interface import (
     HttpReply,
     HttpRequest,
     Write,
+    find_proxy,
 )
 from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import Reply
@@ -101,6 +102,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     Attributes:
         library: the library that sends the requests.
         sends_key: whether requests carry an API key.
+        host: the host that is called.
+        proxy: the proxy of the environment that the calls go through, without its user; None
+            without one.
     """
 
     def __init__(
@@ -120,6 +124,9 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         self._key = KeyMask(api_key)
         self._url = chat_url(base_url)
         self._base_url = self._url.removesuffix(_CHAT_PATH)
+        self.host = urlsplit(self._url).hostname or ""
+        proxy = find_proxy(self._url)
+        self.proxy = None if proxy is None else _without_user(proxy)
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip",
@@ -151,6 +158,8 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             # Answers are stored. Mask them after parsing, as JSON has several ways to write the
             # characters of the key.
             return parse_completion(orjson.loads(content)).masked(self._key.mask)
+        except ReportedError as error:
+            raise reported_error(error.status, error.said, self._key, error.introduced) from error
         except ValueError as error:
             raise self._body_error(f"not a chat completion ({error})", content) from error
 
@@ -203,15 +212,23 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
             if error.timed_out:
                 found = f"no reply within {request.timeout_s:.3g} s ({error})"
                 raise self._error(FailureKind.TIMEOUT, found) from error
-            raise self._error(FailureKind.CONNECTION, str(error)) from error
+            raise self._error(FailureKind.CONNECTION, f"{error}{self._through()}") from error
         if reply.status != HTTPStatus.OK:
             raise self._status_error(reply)
         if reply.fault is not None:
             raise self._error(FailureKind.BAD_BODY, reply.fault)
         return reply.body
 
+    def _through(self) -> str:
+        return "" if self.proxy is None else f" (through the proxy {self.proxy} of the environment)"
+
     def _status_error(self, reply: HttpReply) -> CallError:
         said = None
+        if self.proxy is not None and not _is_json_object(reply.body):
+            # The judge's server would say it in JSON. A proxy's 403 is not about the key.
+            page = _message_in(reply.body, self._key)
+            said = f"HTTP {reply.status}: {page}{self._through()}"
+            return self._error(FailureKind.CONNECTION, said)
         if 300 <= reply.status < 400:
             said = f"redirect to {reply.headers.get('location', 'nowhere')}, not followed"
         error = _error_of(reply.status, reply.body, self._key, said)
@@ -223,7 +240,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
     def _body_error(self, found: str, content: bytes) -> CallError:
         start = self._key.mask_error(content.decode("utf-8", "replace"))[:80]
         # A proxy's HTML page with status 200 disappears once the server behind it is back.
-        return self._error(FailureKind.BAD_BODY, f"{found}: {start!r}")
+        return self._error(FailureKind.BAD_BODY, f"{found}: {start!r}{self._through()}")
 
     def _error(self, kind: FailureKind, detail: str) -> CallError:
         return CallError(Failure(kind, _cut(self._key.mask_error(detail))), may_pass=True)
@@ -231,10 +248,34 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
 
 # Keys, routes (and redirects to a login) and models can be fixed while a run waits; a fault of one
 # request cannot.
-_PASSING_STATUSES = (401, 403, 404, 408, 409, 425, 429)
+_PASSING_STATUSES = (401, 402, 403, 404, 408, 409, 425, 429)
+# Statuses under which gateways report that a budget is used up, besides 402.
+_SPENT_STATUSES = (400, 403, 429)
+# In `code` or `type`: OpenAI and its followers, LiteLLM, Moonshot, one-api.
+_SPENT_CODES = (
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "budget_exceeded",
+    "exceeded_current_quota_error",
+    "insufficient_user_quota",
+    "insufficient_balance",
+    "insufficient_credits",
+)
+# LiteLLM; DeepSeek and others; Anthropic; xAI; OpenRouter. Google says "exceeded your current
+# quota" of a rate limit, too, so that these words alone mean nothing.
+_SPENT_WORDS = re.compile(
+    r"budget (?:has been |was |is )?exceeded|exceeded ?budget|over budget"
+    r"|insufficient (?:balance|credit|funds|quota)|credit balance is too low"
+    r"|(?:out of|not enough|doesn't have any|no remaining|no more) credits?|credit limit exceeded"
+    r"|key limit exceeded|spend(?:ing)? limit|余额不足",
+    re.IGNORECASE,
+)
+_SPENT_CHARS = 150  # of a message, which may go on with a request that it quotes
 _KIND_OF_STATUS = {
     400: FailureKind.REFUSED,
     401: FailureKind.AUTH,
+    402: FailureKind.SPENT,
     403: FailureKind.AUTH,
     408: FailureKind.TIMEOUT,
     413: FailureKind.REFUSED,
@@ -261,9 +302,21 @@ def chat_url(base_url: str) -> str:
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
 
 
+def _without_user(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}"
+
+
+def _is_json_object(content: bytes) -> bool:
+    try:
+        return isinstance(orjson.loads(content), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
 def _message_in(content: bytes, key: KeyMask) -> str:
     """Find the server's own words in an error body, in one line: OpenAI's, vLLM's or FastAPI's
-    shape, else the text.
+    shape, with what OpenRouter was told by the provider, else the text.
     """
     # Mask it before it is cut: half a key would be harder to find.
     text = key.mask_error(content[:20_000].decode("utf-8", "replace"))[:2_000].strip()
@@ -273,40 +326,71 @@ def _message_in(content: bytes, key: KeyMask) -> str:
         return " ".join(text.split())
     error = body.get("error", body) if isinstance(body, dict) else body
     if isinstance(error, dict):
+        metadata = error.get("metadata")
+        raw = metadata.get("raw") if isinstance(metadata, dict) else None
         error = error.get("message") or error.get("detail") or text
-    return " ".join(str(error).split())
+        if raw:
+            error = f"{error}: {raw}"
+    return key.mask_error(" ".join(str(error).split()))
 
 
-def reported_error(status: int | None, error: object) -> CallError:
-    """Return the error of a request that a server made for itself, as a call would report it.
+def reported_error(
+    status: int | None, error: object, key: KeyMask = NO_KEY, introduced: str | None = None
+) -> CallError:
+    """Return the error that a server reports in a reply with status 200, or of a request that it
+    made for itself, as a call would report it.
 
     Args:
         status: None if the server does not tell it.
         error: the body of the reply, or the error in it.
+        key: masks the key in it.
+        introduced: how its words are introduced, in place of the status.
     """
     content = orjson.dumps(
         error if isinstance(error, dict) and "error" in error else {"error": error}
     )
-    return _error_of(status, content, NO_KEY)
+    return _error_of(status, content, key, introduced=introduced)
 
 
 def _error_of(
-    status: int | None, content: bytes, key: KeyMask, said: str | None = None
+    status: int | None,
+    content: bytes,
+    key: KeyMask,
+    said: str | None = None,
+    introduced: str | None = None,
 ) -> CallError:
     """Return the error that a status and the body of a reply report; `said` replaces the server's
-    words.
+    words, `introduced` the status before them.
     """
     kind = _KIND_OF_STATUS.get(status or 0, FailureKind.HTTP)
     detail = _message_in(content, key) if said is None else said
-    detail = detail if status is None else f"HTTP {status}: {detail}"
+    if status in _SPENT_STATUSES and _is_spent(content, detail):
+        kind = FailureKind.SPENT
+    if introduced is None and status is not None:
+        introduced = f"HTTP {status}"
+    detail = detail if introduced is None else f"{introduced}: {detail}"
     return CallError(
         Failure(kind, _cut(key.mask_error(detail))),
-        may_pass=status is not None
-        and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400),
+        may_pass=kind is FailureKind.SPENT
+        or (
+            status is not None
+            and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400)
+        ),
         overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
         status=status,
         refused=_refused_field(content) if kind == FailureKind.REFUSED else None,
     )
+
+
+def _is_spent(content: bytes, message: str) -> bool:
+    """Whether an error says that the budget or quota of the account is used up."""
+    if _SPENT_WORDS.search(message[:_SPENT_CHARS]):
+        return True
+    try:
+        error = orjson.loads(content)["error"]
+        return error.get("code") in _SPENT_CODES or error.get("type") in _SPENT_CODES
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return False
 
 
 def _cut(text: str) -> str:

@@ -1,5 +1,7 @@
 """Parse the bodies of an OpenAI-compatible server: chat completions and lists of models."""
 
+import re
+
 import msgspec
 
 from genrm_cli.judging.requests import Reply
@@ -8,6 +10,23 @@ _Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
 # vLLM and SGLang; OpenRouter and Together; Mistral; Groq.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window")
+
+
+class ReportedError(ValueError):
+    """A reply with status 200 reports an error.
+
+    Attributes:
+        said: the error: an object, or text.
+        status: the status that it names, or 500: the call is made again.
+        introduced: says that this is no status of the reply.
+    """
+
+    def __init__(self, said: object) -> None:
+        super().__init__("the server reports an error")
+        code = str(_object(said).get("code"))
+        self.status = int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
+        self.introduced = "HTTP 200, and the server reports an error"
+        self.said = said
 
 
 def parse_models(listing: object) -> dict[str, int | None]:
@@ -36,17 +55,20 @@ def parse_completion(completion: object) -> Reply:
     `ValueError` for an object that has no choice with a
     message, or reports an error, even next to a half-finished reply."""
     try:
+        reported = _object(completion).get("error")
+        if reported:
+            raise ReportedError(reported)
         choices = completion["choices"]  # type: ignore[index]
-        choice = next((each for each in choices if _object(each).get("index") == 0), choices[0])
+        firsts = [each for each in choices if _object(each).get("index") == 0]
+        if len(firsts) > 1:
+            raise ValueError("two choices have index 0")
+        choice = firsts[0] if firsts else choices[0]
         if choice.get("index") not in (0, None):
             raise ValueError("no choice has index 0")
         message = choice["message"]
-        error = _object(completion).get("error") or choice.get("error")
+        error = choice.get("error")
         if error or choice.get("finish_reason") == "error":
-            raise ValueError(
-                "the server reports an error: "
-                f"{_object(error).get('message') or error or 'no reason'}"
-            )
+            raise ReportedError(error or "no reason")
         content = message.get("content")
         usage = _object(_object(completion).get("usage"))
         reasoning = message.get("reasoning_content") or message.get("reasoning")

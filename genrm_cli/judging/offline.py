@@ -16,7 +16,7 @@ from typing import Protocol
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.client import CallError, reported_error
-from genrm_cli.judging.completion import parse_completion
+from genrm_cli.judging.completion import ReportedError, parse_completion
 from genrm_cli.judging.engine import CachedJudge, RecallPolicy
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.pacing.pool import Slot
@@ -245,6 +245,8 @@ def parse_reply_line(line: Record) -> Reply | CallError | None:
         return reported_error(status if isinstance(status, int) else None, body or error)
     try:
         return parse_completion(body)
+    except ReportedError as error_:
+        return reported_error(error_.status, error_.said, introduced=error_.introduced)
     except ValueError as error_:
         return _bad(f"not a chat completion ({error_})")
 

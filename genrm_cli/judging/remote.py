@@ -445,6 +445,8 @@ def error_ending(error: CallError) -> Ending:
         return Ending.BUSY
     if error.failure.kind == FailureKind.AUTH:
         return Ending.DENIED
+    if error.failure.kind == FailureKind.SPENT:
+        return Ending.SPENT
     if error.status is not None and (error.status == HTTPStatus.NOT_FOUND or error.status < 400):
         return Ending.MISSING
     # A permanent failure concerns this request; a transient one concerns the endpoint.

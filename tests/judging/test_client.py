@@ -111,6 +111,7 @@ def test_a_status_is_a_failure_of_its_kind(judge_server):
     cases = [
         (400, FailureKind.REFUSED, False),
         (401, FailureKind.AUTH, True),
+        (402, FailureKind.SPENT, True),
         (404, FailureKind.HTTP, True),
         (408, FailureKind.TIMEOUT, True),
         (413, FailureKind.REFUSED, False),
@@ -188,7 +189,6 @@ def test_a_200_that_is_no_completion_is_a_bad_body(judge_server):
         '{"choices": [{}]}',
         '{"choices": [{"message": null}]}',
         '{"choices": {"0": 1}}',
-        '{"error": {"message": "overloaded"}}',
     ]
     for body in cases:
         judge_server.behave(fault={"body": body})
@@ -327,9 +327,57 @@ def test_a_reply_that_reports_an_error_is_no_verdict(judge_server):
         }
         judge_server.behave(fault={"body": orjson.dumps(body).decode()})
         error = failed_call(client_of(judge_server))
-        assert error.failure.kind == FailureKind.BAD_BODY
+        assert error.failure.kind == FailureKind.HTTP
         assert error.may_pass is True
         assert "the server reports an error" in error.failure.detail
+
+
+def test_an_error_in_a_200_counts_as_the_status_that_it_names(judge_server):
+    """A gateway's 200 shows its own words, with those of the provider behind it."""
+    said = {
+        "message": "Provider returned error",
+        "code": 429,
+        "metadata": {"raw": "model is at capacity"},
+    }
+    cases = [
+        (said, FailureKind.RATE_LIMITED, "Provider returned error: model is at capacity"),
+        ({"message": "no credit", "code": "402"}, FailureKind.SPENT, "no credit"),
+        ({"message": "upstream failed", "code": 17}, FailureKind.HTTP, "upstream failed"),
+        ("upstream failed", FailureKind.HTTP, "upstream failed"),
+    ]
+    for error, kind, words in cases:
+        judge_server.behave(fault={"body": orjson.dumps({"error": error}).decode()})
+        failure = failed_call(client_of(judge_server)).failure
+        assert failure.kind == kind
+        assert failure.detail == f"HTTP 200, and the server reports an error: {words}"
+
+
+def test_a_spent_budget_is_told_from_other_refusals(judge_server):
+    """Budgets and quotas are the account's state; a rate limit, a limit of the request and a text
+    that is quoted are not.
+    """
+    litellm = {"message": "Budget has been exceeded! Max budget: 1.0", "type": "budget_exceeded"}
+    openai = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
+    google = {"message": "You exceeded your current quota: 10 per minute", "code": 429}
+    quoted = {"message": "invalid message content: " + "word " * 30 + "insufficient credits"}
+    cases = [
+        (402, {"message": "Payment required"}, FailureKind.SPENT),
+        (400, litellm, FailureKind.SPENT),
+        (429, openai, FailureKind.SPENT),
+        (403, {"message": "Key limit exceeded (total limit)"}, FailureKind.SPENT),
+        (400, {"message": "Your credit balance is too low"}, FailureKind.SPENT),
+        (429, google, FailureKind.RATE_LIMITED),
+        (400, {"message": "token budget of the reply is too small"}, FailureKind.REFUSED),
+        (400, quoted, FailureKind.REFUSED),
+        (422, {"message": "insufficient credits"}, FailureKind.REFUSED),
+    ]
+    for status, error, kind in cases:
+        judge_server.behave(
+            fault={"status": status, "body": orjson.dumps({"error": error}).decode()}
+        )
+        found = failed_call(client_of(judge_server))
+        assert found.failure.kind == kind
+        assert found.may_pass is (kind != FailureKind.REFUSED)
 
 
 def test_the_choice_with_index_0_is_read():
@@ -342,6 +390,8 @@ def test_the_choice_with_index_0_is_read():
     assert parse_completion({"choices": [bare, bare | {"message": {}}]}).text == "bare"
     with pytest.raises(ValueError, match="no choice has index 0"):
         parse_completion({"choices": [second]})
+    with pytest.raises(ValueError, match="two choices have index 0"):
+        parse_completion({"choices": [first, second, first]})
 
 
 def test_text_parts_are_read():

@@ -1,6 +1,7 @@
 """What a judge's client does on the wire, over each library that can send its requests."""
 
 import asyncio
+import contextlib
 import gzip
 import io
 import os
@@ -281,6 +282,81 @@ def test_the_proxy_of_the_environment_is_used(open_client, monkeypatch):
         "http://judge.invalid/v1/chat/completions",
         "/chat/completions",
     ]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_judge_on_this_machine_is_called_directly(open_client, monkeypatch, host):
+    """No proxy sees its prompts, whatever the environment says."""
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with answering((200, {}, COMPLETION)) as (url, seen):
+        port = url.rpartition(":")[2]
+        complete(open_client(f"http://{host}:{port}"))
+    assert len(seen) == 1
+
+
+def test_what_a_proxy_answers_names_the_proxy(open_client, monkeypatch):
+    """Its page and its refused connection are not told as the judge's; what the judge's server says
+    through it is.
+    """
+    for name in ("HTTP_PROXY", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    said = {"error": {"message": "no such key"}}
+    with answering((403, {}, b"<html>Forbidden</html>"), (403, {}, said)) as (url, _):
+        monkeypatch.setenv("http_proxy", url.replace("://", "://user:s3cret@"))
+        page = failed_call(open_client("http://judge.invalid/v1")).failure
+        judges = failed_call(open_client("http://judge.invalid/v1")).failure
+    monkeypatch.setenv("http_proxy", "http://user:s3cret@127.0.0.1:9")
+    refused = failed_call(open_client("http://judge.invalid/v1")).failure
+    assert page.kind == refused.kind == FailureKind.CONNECTION
+    assert f"HTTP 403: <html>Forbidden</html> (through the proxy {url} of" in page.detail
+    assert "through the proxy http://127.0.0.1:9 of the environment" in refused.detail
+    assert "s3cret" not in page.detail + refused.detail
+    assert judges.kind == FailureKind.AUTH
+    assert judges.detail == "HTTP 403: no such key"
+
+
+def test_bytes_after_a_reply_answer_no_other_request(open_client):
+    """A connection that holds a second reply is closed, so that each call gets its own."""
+
+    async def serve(reader, writer):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = int(head.lower().partition(b"content-length:")[2].split()[0])
+                asked = orjson.loads(await reader.readexactly(length))
+                replies = b""
+                for text in (asked["messages"][0]["content"], "surplus"):
+                    body = orjson.dumps({"choices": [{"message": {"content": text}}]})
+                    replies += b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+                writer.write(replies)
+        writer.close()
+
+    async def run():
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        asked = [f"text {number}" for number in range(8)]
+        async with server, open_client(f"http://127.0.0.1:{port}/v1", max_connections=2) as client:
+            bodies = [orjson.dumps({"messages": [{"content": text}]}) for text in asked]
+            replies = await asyncio.gather(*(client.complete(body, TIMEOUT_S) for body in bodies))
+        assert [reply.text for reply in replies] == asked
+
+    asyncio.run(run())
+
+
+def test_many_packed_members_cost_linear_time():
+    """A file of a batch may have thousands of blocks; nearly empty ones are refused early."""
+    block = bytes(range(256)) * 16
+    blocks = HttpReply(200, {"content-encoding": "gzip"}, None)
+    assert blocks.feed(gzip.compress(block) * 300)
+    blocks.end()
+    assert blocks.fault is None
+    assert blocks.body == block * 300
+    empty = HttpReply(200, {"content-encoding": "gzip"}, None)
+    assert not empty.feed(gzip.compress(b"") * 1_000_000)
+    assert "101 members" in str(empty.fault)
 
 
 def test_the_password_of_a_proxy_is_not_shown(monkeypatch):

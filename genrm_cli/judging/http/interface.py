@@ -7,7 +7,10 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import BinaryIO, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 # Far above any reply with log probabilities, and small enough for one in each of many calls.
 MAX_REPLY_BYTES = 32_000_000
@@ -16,6 +19,11 @@ READ_HEADERS = ("content-encoding", "date", "location", "retry-after")
 NOT_ASCII = "(not ASCII)"
 _PACKINGS = ("gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib then recognises the header
+_WINDOW_BYTES = 1 << 16  # unpacked at a time: each member of a packed body copies the rest of it
+# A body may have several members, as a file of a batch that was packed in blocks. Thousands of
+# nearly empty ones only cost time.
+_FREE_MEMBERS = 100
+_LEAST_MEMBER_BYTES = 1_000  # of the others, on average
 
 Write = Callable[[bytes], object]
 
@@ -81,6 +89,8 @@ class HttpReply:
         self.fault: str | None = None
         self._write = write if status == HTTPStatus.OK else None
         self._body = bytearray()
+        self._members = 1
+        self._unpacked_bytes = 0
         packing = headers.get("content-encoding", "identity").lower()
         self._unpacker = zlib.decompressobj(_GZIP_OR_ZLIB) if packing in _PACKINGS else None
         if self._unpacker is None and packing != "identity":
@@ -116,18 +126,28 @@ class HttpReply:
         if self.fault is None and self._unpacker is not None and not self._unpacker.eof:
             self.fault = "the reply cannot be unpacked (it ends early)"
 
-    def _iter_unpacked(self, packed: bytes) -> Iterator[bytes]:
+    def _iter_unpacked(self, piece: bytes) -> Iterator[bytes]:
         if self._unpacker is None:
-            yield packed
+            yield piece
             return
-        is_full = False
-        while packed or is_full:
-            if self._unpacker.eof:  # the body has several parts
-                self._unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
-            unpacked = self._unpacker.decompress(packed, PIECE_BYTES)
-            is_full = len(unpacked) == PIECE_BYTES and not self._unpacker.eof
-            packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
-            yield unpacked
+        for start in range(0, len(piece), _WINDOW_BYTES):
+            packed = piece[start : start + _WINDOW_BYTES]
+            is_full = False
+            while packed or is_full:
+                if self._unpacker.eof:
+                    self._begin_member()
+                unpacked = self._unpacker.decompress(packed, PIECE_BYTES)
+                self._unpacked_bytes += len(unpacked)
+                is_full = len(unpacked) == PIECE_BYTES and not self._unpacker.eof
+                packed = self._unpacker.unused_data or self._unpacker.unconsumed_tail
+                yield unpacked
+
+    def _begin_member(self) -> None:
+        self._members += 1
+        counted = self._members - _FREE_MEMBERS
+        if counted * _LEAST_MEMBER_BYTES > self._unpacked_bytes:
+            raise zlib.error(f"it has {self._members} members with next to nothing in them")
+        self._unpacker = zlib.decompressobj(_GZIP_OR_ZLIB)
 
 
 def read_headers(header: Callable[[str], str | None]) -> dict[str, str]:
@@ -143,8 +163,26 @@ def read_headers(header: Callable[[str], str | None]) -> dict[str, str]:
     return found
 
 
+def find_proxy(url: str) -> str | None:
+    """Return the URL of the proxy that the environment names for a URL; None for hosts of
+    `NO_PROXY` and for this machine, whose prompts are nobody else's business.
+    """
+    parts = urlsplit(url)
+    host = (parts.hostname or "").rstrip(".")
+    try:
+        address = ip_address(host)
+        is_here = address.is_loopback or address.is_unspecified
+    except ValueError:
+        is_here = host == "localhost" or host.endswith(".localhost")
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy or is_here or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
 class HttpClient(Protocol):
-    """A client of one host. It follows no redirects, and uses the proxies of the environment."""
+    """A client of one host. It follows no redirects, and uses the proxy of `find_proxy`."""
 
     library: str
 

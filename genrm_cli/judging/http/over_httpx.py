@@ -8,8 +8,7 @@ import os
 import socket
 import ssl
 from functools import cached_property
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
+from typing import Any
 
 import httpx
 
@@ -18,6 +17,7 @@ from genrm_cli.judging.http.interface import (
     HttpOptions,
     HttpReply,
     HttpRequest,
+    find_proxy,
     read_headers,
 )
 
@@ -37,7 +37,7 @@ class HttpxClient:
         # The last one used comes first, so that the others may expire.
         self._idle: list[httpx.AsyncClient] = []
         try:
-            proxy = _proxy_of(options.base_url)
+            proxy = find_proxy(options.base_url)
             self._proxy = None if proxy is None else httpx.Proxy(proxy)
         except httpx.InvalidURL:
             # The error may quote a part of the password.
@@ -60,7 +60,9 @@ class HttpxClient:
             except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
                 raise HttpError(_reason(error)) from error
             finally:
-                if client is not None:
+                if client is not None and _holds_bytes(client):
+                    await client.aclose()
+                elif client is not None:
                     self._idle.append(client)
 
     async def close(self) -> None:
@@ -120,14 +122,25 @@ async def _exchange(client: httpx.AsyncClient, request: HttpRequest) -> HttpRepl
     return reply
 
 
-def _proxy_of(url: str) -> str | None:
-    """Return the proxy that the environment names for a URL."""
-    parts = urlsplit(url)
-    proxies = getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+def _holds_bytes(client: Any) -> bool:
+    """Whether a connection holds bytes after its reply, which would answer the next request.
+
+    httpcore looks at the socket only, and has no public way to look into the buffers above it. One
+    of another version, with other buffers, keeps no connection."""
+    try:
+        for connection in client._transport._pool.connections:
+            while not hasattr(connection, "_h11_state"):
+                connection = connection._connection
+            held = connection._h11_state.trailing_data[0]
+            stream = connection._network_stream._stream
+            if hasattr(stream, "_read_bio"):  # TLS
+                held = held or stream._read_bio.pending or stream._ssl_object.pending()
+                stream = stream.transport_stream
+            if held or stream._protocol.read_queue:
+                return True
+    except AttributeError:
+        return True
+    return False
 
 
 def _reason(error: BaseException) -> str:

@@ -19,6 +19,7 @@ from genrm_cli.judging.http.interface import (
     HttpOptions,
     HttpReply,
     HttpRequest,
+    find_proxy,
     read_headers,
 )
 
@@ -45,6 +46,8 @@ class PyreqwestClient:
             .zstd(False)
             .deflate(False)
         )
+        if find_proxy(options.base_url) is None:
+            builder = builder.no_proxy()
         if options.ca_bundle:
             try:
                 builder = builder.add_root_certificate_pem(Path(options.ca_bundle).read_bytes())

@@ -9,7 +9,7 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.opening.judge_spec import JUDGE, ModelRole
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import ProbingEvent
-from genrm_cli.judging.pacing.remedies import CHECK_ADDRESS, WRONG_PLACE, remedy_for_key
+from genrm_cli.judging.pacing.remedies import CHECK_ADDRESS, SPENT, WRONG_PLACE, remedy_for_key
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RefusedField
@@ -19,7 +19,14 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, 
 
 _TRIES = 2  # one connection that fails must not end a run before it begins
 _PAUSE_S = 0.5
-_NOT_RETRIED = (FailureKind.AUTH, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED)
+_NOT_RETRIED = (
+    FailureKind.AUTH,
+    FailureKind.SPENT,
+    FailureKind.TIMEOUT,
+    FailureKind.RATE_LIMITED,
+)
+# The user must correct a wrong key or URL, although a run would wait for it.
+_NOT_DOWN = (FailureKind.AUTH, FailureKind.SPENT, FailureKind.BAD_BODY)
 
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
@@ -45,6 +52,7 @@ _REMEDIES = {
     FailureKind.BAD_BODY: Message.of(
         "Something else answers at this address. ", CHECK_ADDRESS, "."
     ),
+    FailureKind.SPENT: SPENT,
     FailureKind.TRUNCATED: _ROOM,
     FailureKind.EMPTY: _ROOM,
 }
@@ -179,8 +187,7 @@ class _Probe:
             return self._dropping(
                 "it gives no verdict, and longer responses make its prompt no longer"
             )
-        # The user must correct a wrong key or URL, although a run would wait for it.
-        is_down = kind.is_transient and kind not in (FailureKind.AUTH, FailureKind.BAD_BODY)
+        is_down = kind.is_transient and kind not in _NOT_DOWN
         remedy = self._remedy(failure, answer.refused)
         # A refusal that names a field of the request is not about the model.
         if kind in (FailureKind.REFUSED, FailureKind.HTTP) and answer.refused is None:
@@ -240,8 +247,14 @@ class _Probe:
         ):
             without = SettingRef("request_field", f"{refused.name}=")
             return Message.of("Leave the field out with ", without, ", or give it another value.")
+        client = self.endpoint.client
         if failure.kind is FailureKind.AUTH:
-            return remedy_for_key(was_sent=self.endpoint.client.sends_key)
+            return remedy_for_key(was_sent=client.sends_key)
+        if client.proxy is not None and failure.kind is FailureKind.CONNECTION:
+            return Message.of(
+                f"Calls go through the proxy {client.proxy} of the environment: is it right? If "
+                f"they need none, add {client.host} to NO_PROXY."
+            )
         other = _OTHER_REMEDY
         if failure.kind.is_parse_failure:
             is_plain = self.judge.profile.name == _PLAIN.value

@@ -3,7 +3,7 @@
 An endpoint is suspected when its calls fail for reasons of its own: connection, 5xx or
 authentication errors in 10 calls in a row or in more than half of the last 50, or 429 or timeouts
 in 50 calls in a row; when no endpoint has answered for `give_up_after`; and when one that has never
-answered refuses the key, the model or the route. A trial call with a
+answered refuses the key, the model or the route, or has no budget left. A trial call with a
 harmless prompt then decides, so that prompts that break a server do not mark it unhealthy. An
 unhealthy endpoint gets one trial call at a time until one is answered."""
 
@@ -37,6 +37,7 @@ class Ending(Enum):
     TIMED_OUT = auto()
     BROKEN = auto()  # connection, other 5xx
     DENIED = auto()  # auth
+    SPENT = auto()  # the account has no budget left
     MISSING = auto()  # unknown model or route
     REFUSED = auto()  # this request only; the endpoint works
 
@@ -46,15 +47,18 @@ class Ending(Enum):
         return self in (Ending.ANSWERED, Ending.REFUSED)
 
 
+_HOPELESS = (Ending.DENIED, Ending.SPENT, Ending.MISSING)
+
+
 @dataclass(slots=True)
 class Endpoint:
     """One endpoint and its state. Waits between trials double from `first_trial_s` to
     `last_trial_s`.
 
     Attributes:
-        is_hopeless: whether a trial was refused because of the key, the model or the route, and
-            nothing was ever answered. An endpoint that has answered may be restarting behind a
-            gateway, or get another key.
+        is_hopeless: whether a trial was refused because of the key, the budget, the model or the
+            route, and nothing was ever answered. An endpoint that has answered may be restarting
+            behind a gateway, or get another key.
     """
 
     name: str
@@ -119,7 +123,7 @@ class Endpoint:
         put_off = ending in (Ending.BUSY, Ending.TIMED_OUT)
         broken = not (put_off or ending.shows_it_works)
         self._has_answered = self._has_answered or ending is Ending.ANSWERED
-        hopeless = ending in (Ending.DENIED, Ending.MISSING) and not self._has_answered
+        hopeless = ending in _HOPELESS and not self._has_answered
         self._put_off_in_a_row = self._put_off_in_a_row + 1 if put_off else 0
         self._broken_in_a_row = self._broken_in_a_row + 1 if broken else 0
         self._recent.append(broken)

@@ -30,7 +30,7 @@ from genrm_cli.judging.pacing.judge_events import (
     PausedEvent,
     StoppedEvent,
 )
-from genrm_cli.judging.pacing.remedies import WRONG_PLACE, remedy_for_key
+from genrm_cli.judging.pacing.remedies import SPENT, WRONG_PLACE, remedy_for_key
 from genrm_cli.metrics.event import OnEvent
 from genrm_cli.verdicts import StoppedBy
 
@@ -338,9 +338,11 @@ class EndpointPool:
         again = " Try again once it is back: answers in a journal are reused."
         if self._is_hopeless:
             again = " Answers in a journal are reused."
-            is_denied = self._last_ending is Ending.DENIED
-            sends_key = self.endpoints[0].client.sends_key
-            remedy = remedy_for_key(was_sent=sends_key) if is_denied else WRONG_PLACE
+            remedy = WRONG_PLACE
+            if self._last_ending is Ending.DENIED:
+                remedy = remedy_for_key(was_sent=self.endpoints[0].client.sends_key)
+            elif self._last_ending is Ending.SPENT:
+                remedy = SPENT
             shown = remedy.with_names(self._setting_names)
             silent = Message.of(f"{names} cannot be used: {self._last_detail}. ", shown)
         else:

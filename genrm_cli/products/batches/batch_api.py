@@ -14,6 +14,7 @@ from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.offline import CHAT_URL
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.pacing.policy import CallPolicy
+from genrm_cli.judging.pacing.remedies import SPENT
 from genrm_cli.storage.spool import Spool
 from genrm_cli.verdicts import FailureKind
 
@@ -197,6 +198,8 @@ def _may_pass(error: CallError) -> bool:
 
 
 def _remedy(error: CallError) -> Any:
+    if error.failure.kind == FailureKind.SPENT:
+        return SPENT
     if error.failure.kind == FailureKind.AUTH:
         return naming(
             "export the key of the account as GENRM_API_KEY, or name its variable with "
