@@ -201,7 +201,6 @@ class Reason(StrEnum):
     NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
     NOT_ASKED = "not_asked", "the run stopped before its comparisons"
     NO_VERDICT = "no_verdict", "every comparison of the rollout failed"
-    NO_QUORUM = "no_quorum", "none of its comparisons has verdicts from enough judges of the panel"
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"
     NO_COMPONENT = "no_component", "no component is available for the whole group"
     COMPONENT_MISSING = "component_missing", "a component has no value"

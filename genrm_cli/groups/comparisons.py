@@ -63,7 +63,7 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     )
     while left:
         by_judge = verdicts_by_judge(judged, plan)
-        used = used_verdicts(by_judge, plan)
+        used = used_verdicts(by_judge)
         scores = scores_alone(judged, plan)
         known = {answered[each]: scores[answered[each]] for each in order}
         count = min(left, further_at_once(len(answered)))
@@ -78,7 +78,7 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
 
 def scores_alone(judged: JudgedGroup, plan: GroupPlan) -> list[float]:
     """Return the base scores of the rollouts by the group's own verdicts alone, less their mean."""
-    used = used_verdicts(verdicts_by_judge(judged, plan), plan)
+    used = used_verdicts(verdicts_by_judge(judged, plan))
     scores: list[float] = weigh_alone(batch_of(judged.size, [verdict_array(used)]))[0].tolist()
     return scores
 
@@ -161,23 +161,18 @@ def iter_requests(
 def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:
     """Return the scores of listwise judges, list by list.
 
-    Those of a panel are the weighted means over the judges that scored a response, if these are
-    enough.
+    Those of a panel are the means over the judges that scored a response.
     """
-    scores: dict[tuple[int, tuple[int, ...]], dict[int, list[tuple[float, float]]]] = {}
+    scores: dict[tuple[int, tuple[int, ...]], dict[int, list[float]]] = {}
     for (number, repeat, shown), outcome in judged.results:
         if number < len(plan.judges) and isinstance(outcome.result, Grades):
             of_list = scores.setdefault((repeat, shown), {})
             for place, grade in outcome.result.by_place():
-                of_list.setdefault(place, []).append((plan.judges[number].weight, grade))
+                of_list.setdefault(place, []).append(grade)
     lists = []
     for (_, shown), of_list in sorted(scores.items()):
-        places = [place for place in sorted(of_list) if len(of_list[place]) >= plan.quorum]
-        means = [
-            math.fsum(weight * grade for weight, grade in of_list[place])
-            / math.fsum(weight for weight, _ in of_list[place])
-            for place in places
-        ]
+        places = sorted(of_list)
+        means = [math.fsum(of_list[place]) / len(of_list[place]) for place in places]
         lists.append(ListScores([shown[place] for place in places], places, means))
     return lists
 
@@ -244,36 +239,25 @@ def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
     return plan.default
 
 
-def used_verdicts(by_judge: JudgeVerdicts, plan: GroupPlan) -> Verdicts:
+def used_verdicts(by_judge: JudgeVerdicts) -> Verdicts:
     """Return the verdicts behind the rewards: repeat by repeat, by first and then by second
     rollout.
 
-    A panel's verdict is the weighted mean of its judges'. With `both_orders`, a verdict counts
+    A panel's verdict is the mean of its judges'. With `both_orders`, a verdict counts
     without that of the other order: a response could otherwise hide a loss in one order by a
     failure in the other."""
-    joined = {
-        comparison: join_verdicts(verdicts, plan) for comparison, verdicts in by_judge.items()
-    }
+    joined = {comparison: join_verdicts(verdicts) for comparison, verdicts in by_judge.items()}
     return {comparison: verdict for comparison, verdict in joined.items() if verdict is not None}
 
 
-def join_verdicts(verdicts: Sequence[Verdict | None], plan: GroupPlan) -> Verdict | None:
-    """Return the weighted mean of the verdicts of all judges; None if too few agree."""
-    if not plan.is_panel:
-        return verdicts[0]
-    given = [
-        (judge.weight, verdict)
-        for judge, verdict in zip(plan.judges, verdicts, strict=True)
-        if verdict is not None
-    ]
-    if len(given) < plan.quorum:
-        return None
-    if len(given) == 1:
-        return given[0][1]
-    total = math.fsum(weight for weight, _ in given)
+def join_verdicts(verdicts: Sequence[Verdict | None]) -> Verdict | None:
+    """Return the mean of the verdicts that came; None without one."""
+    given = [verdict for verdict in verdicts if verdict is not None]
+    if len(given) < 2:
+        return given[0] if given else None
     return Verdict(
-        math.fsum(weight * verdict.score_1 for weight, verdict in given) / total,
-        math.fsum(weight * verdict.score_2 for weight, verdict in given) / total,
-        math.fsum(weight * verdict.ranking for weight, verdict in given) / total,
-        defaulted=any(verdict.defaulted for _, verdict in given),
+        math.fsum(verdict.score_1 for verdict in given) / len(given),
+        math.fsum(verdict.score_2 for verdict in given) / len(given),
+        math.fsum(verdict.ranking for verdict in given) / len(given),
+        defaulted=any(verdict.defaulted for verdict in given),
     )

@@ -37,8 +37,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     is_gym = settings.judge.compat is not None
     configs = judges_of(settings) if asks_for_verdicts(settings) else ()
     judges = tuple(
-        JudgePlan(config.name, None if is_lexical else profile_of(config), config.weight)
-        for config in configs
+        JudgePlan(config.name, None if is_lexical else profile_of(config)) for config in configs
     )
     given = settings.input
     pairing = settings.pairing
@@ -61,7 +60,6 @@ def compile_plan(settings: Settings) -> GroupPlan:
         judges=judges,
         graders=graders_in(settings),
         rewards=compile_rewards(settings),
-        quorum=settings.panel.quorum or len(judges),
         default=default,
         principle=settings.judge.principle,
         uses_own_principle=not is_gym if use_principle is None else use_principle,

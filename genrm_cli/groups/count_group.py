@@ -126,7 +126,6 @@ def _count_panel(
     if metrics.panel is None:
         metrics.panel = PanelMetrics(
             tuple(judge.name for judge in plan.judges),
-            tuple(judge.weight for judge in plan.judges),
             plan.compares_pairs,
         )
     requests = {id_ for id_, _ in judged.results}

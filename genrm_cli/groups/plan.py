@@ -48,12 +48,10 @@ class JudgePlan:
     Attributes:
         name: its name in outputs.
         profile: its profile; None for the built-in lexical judge.
-        weight: weight of its verdicts, relative to the other judges of a panel.
     """
 
     name: str
     profile: AnyProfile | None = None
-    weight: float = 1.0
     component: None = None
 
     @cached_property
@@ -139,7 +137,6 @@ class GroupPlan:
             verdicts.
         graders: judges that grade components; numbered after the judges.
         rewards: how verdicts become rewards.
-        quorum: number of verdicts that a comparison needs to count.
         default: the verdict of a failed comparison (setting `compat`); None for none.
         principle: principle for rollouts without one of their own.
         uses_own_principle: send the rollouts' own principles.
@@ -160,7 +157,6 @@ class GroupPlan:
     judges: tuple[JudgePlan, ...] = ()
     graders: tuple[Grader, ...] = ()
     rewards: RewardPlan = field(default_factory=RewardPlan)
-    quorum: int = 1
     default: Verdict | None = None
     principle: str | None = None
     uses_own_principle: bool = True

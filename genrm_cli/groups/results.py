@@ -289,4 +289,4 @@ def _why_no_verdict(index: int, group: JudgedVerdicts, plan: GroupPlan) -> Reaso
     # A judge that grades one response may have failed on its opponents alone.
     if (own or {kind for _, kind in failures}) == {FailureKind.NOT_ASKED}:
         return Reason.NOT_ASKED
-    return Reason.NO_QUORUM if plan.is_panel else Reason.NO_VERDICT
+    return Reason.NO_VERDICT

@@ -23,7 +23,6 @@ class PanelMember:
     """One judge of a panel; `first_place_win_rate` is None for a judge that grades."""
 
     judge: str
-    weight: float
     verdicts: int
     failures: int
     first_place_win_rate: float | None
@@ -50,7 +49,7 @@ class PanelSummary:
 
     Attributes:
         correlation: of the scores that two judges give the rollouts of a group, the mean over all
-            pairs of judges by weight; None if it is unknown.
+            pairs of judges; None if it is unknown.
         worth: for several correlations of errors, since only labels can tell it; empty if the
             correlation is unknown.
     """
@@ -111,7 +110,6 @@ class PanelMetrics(Mergeable):
     """
 
     names: tuple[str, ...]
-    weights: tuple[float, ...]
     compares_pairs: bool = True
     _verdicts: dict[int, VerdictCounts] = field(default_factory=lambda: defaultdict(VerdictCounts))
     _failures: Counter[int] = field(default_factory=Counter)
@@ -163,8 +161,8 @@ class PanelMetrics(Mergeable):
             self._products = products if self._products is None else self._products + products
 
     def correlation(self) -> float | None:
-        """Return the mean correlation of the scores of two judges, by weight; None if fewer than
-        two judges have scores that differ.
+        """Return the mean correlation of the scores of two judges; None if fewer than two
+        judges have scores that differ.
         """
         if self._products is None:
             return None
@@ -177,9 +175,10 @@ class PanelMetrics(Mergeable):
         return float(pulls @ (self._products[differ] / spreads[differ])) / total if total else None
 
     def _reach(self) -> NDArray[np.float64]:
-        """Return how far each judge moves the panel: its weight times the spread of its scores."""
-        spreads = 0.0 if self._products is None else np.sqrt(np.diag(self._products))
-        return np.asarray(np.array(self.weights) * spreads)
+        """Return how far each judge moves the panel: the spread of its scores."""
+        if self._products is None:
+            return np.zeros(len(self.names))
+        return np.asarray(np.sqrt(np.diag(self._products)))
 
     def worth(self, error_correlation: float) -> PanelWorth | None:
         """Return what the panel is worth if its judges' errors correlate so; None if unknown.
@@ -211,7 +210,6 @@ class PanelMetrics(Mergeable):
         judges = tuple(
             PanelMember(
                 judge=name,
-                weight=self.weights[number],
                 verdicts=self._verdicts[number].verdicts,
                 failures=self._failures[number],
                 first_place_win_rate=self._verdicts[number].first_share

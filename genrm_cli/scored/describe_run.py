@@ -206,21 +206,15 @@ def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) 
         spec for spec in (judge_specs(settings) if judges is None else judges) if spec.compares
     ]
     name = judge_name(settings) if specs else None
-    # A single judge has no weight, and a run without verdicts no judge at all.
     if not specs or not settings.panel.judges:
         return _one_judge(name, specs[0] if specs else None, settings)
     return replace(
         _one_judge(name, None, settings),
-        panel=tuple(
-            _one_judge(spec.config.name, spec, settings, spec.config.weight) for spec in specs
-        ),
-        quorum=settings.panel.quorum or len(specs),
+        panel=tuple(_one_judge(spec.config.name, spec, settings) for spec in specs),
     )
 
 
-def _one_judge(
-    name: str | None, spec: JudgeSpec | None, settings: Settings, weight: float | None = None
-) -> PanelRecord:
+def _one_judge(name: str | None, spec: JudgeSpec | None, settings: Settings) -> PanelRecord:
     profile = None if spec is None else spec.profile
     return PanelRecord(
         name=name,
@@ -232,7 +226,6 @@ def _one_judge(
         profile_from=None if spec is None or profile is None else spec.source.value,
         probe=None if spec is None else spec.probe,
         compat=settings.judge.compat if spec is not None else None,
-        weight=weight,
     )
 
 

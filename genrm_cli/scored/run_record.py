@@ -54,7 +54,6 @@ class JudgeRecord:
         probe: the result of the test before it was asked; None for the baseline, and if it was not
             asked.
         compat: the setting `compat`, which replaces missing verdicts by defaults.
-        weight: in a panel.
     """
 
     name: str | None
@@ -66,7 +65,6 @@ class JudgeRecord:
     profile_from: str | None
     probe: ProbeResult | None
     compat: str | None
-    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +74,6 @@ class PanelRecord(JudgeRecord):
     """
 
     panel: tuple[JudgeRecord, ...] | None = None
-    quorum: int | None = None
 
     @property
     def judges(self) -> tuple[JudgeRecord, ...]:

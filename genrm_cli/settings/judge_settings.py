@@ -131,11 +131,8 @@ class JudgeSettings:
 
 @dataclass(frozen=True, slots=True)
 class PanelJudge:
-    """One `[[judge]]` table: the weight of its verdicts, and settings by flat name that override
-    those of the run.
-    """
+    """One `[[judge]]` table: settings by flat name that override those of the run."""
 
-    weight: float
     values: tuple[tuple[str, Value], ...]
 
 
@@ -171,11 +168,6 @@ class PanelSettings:
 
     judges: tuple[PanelJudge, ...] = ()
     watch: WatchTable | None = None
-    quorum: int | None = reward_setting(
-        "Panel (judge tables in the settings file): verdicts needed for a comparison to count. "
-        "Default: one from every judge.",
-        low=1,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any
 
-from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings import checks
 from genrm_cli.settings.checks import (
     Check,
@@ -39,7 +39,6 @@ class JudgeConfig:
 
     Attributes:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
-        weight: relative weight of its verdicts.
         judge: settings of the run, overridden by its own; likewise `limits`.
         default_score: score of an unparsable reply under `compat`; likewise `default_ranking`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another
@@ -47,7 +46,6 @@ class JudgeConfig:
     """
 
     name: str
-    weight: float
     judge: JudgeSettings
     limits: LimitSettings
     default_score: float
@@ -62,36 +60,30 @@ def judges_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     panel = settings.panel
     if not panel.judges:
         name = judge.judge_id or judge.judge or judge.model or ""
-        return (_config(name, 1.0, settings, judge, {}),)
+        return (_config(name, settings, judge, {}),)
     shared = replace(judge, judge=None, judge_id=None)
     configs = []
     for each in panel.judges:
         own = dict(each.values)
         name = str(own.get("judge_id") or own["model"])
-        configs.append(_config(name, each.weight, settings, shared, own))
+        configs.append(_config(name, settings, shared, own))
     names = [config.name for config in configs]
     if (twice := first_repeated(names)) is not None:
         raise UsageError(
             f"two [[judge]] tables are named {twice!r}; give each its own name, as in judge_id = "
             "'strict'."
         )
-    if (panel.quorum or 1) > len(names):
-        raise UsageError(
-            SettingRef("quorum", panel.quorum),
-            f" exceeds the number of judges in the panel, {len(names)}.",
-        )
     return tuple(configs)
 
 
 def _config(
-    name: str, weight: float, settings: Settings, base: JudgeSettings, own: Mapping[str, Any]
+    name: str, settings: Settings, base: JudgeSettings, own: Mapping[str, Any]
 ) -> JudgeConfig:
     """Return a judge with the settings of the run, overridden by its own."""
     rewards = settings.rewards
     default_score = rewards.default_score
     return JudgeConfig(
         name,
-        weight,
         replace(base, **{key: own[key] for key in own if key not in _LIMITS}),
         replace(settings.limits, **{key: own[key] for key in own if key in _LIMITS}),
         REFERENCE_SCORE if default_score is None else default_score,
@@ -164,7 +156,7 @@ def _further_judge(
         judge = replace(judge, api_key_env=run.api_key_env, ca_bundle=run.ca_bundle)
     if not own.keys().isdisjoint(("base_url", "model")):
         judge = replace(judge, judge=None, judge_id=None)
-    return _config(name, 1.0, replace(settings, limits=base.limits), judge, own)
+    return _config(name, replace(settings, limits=base.limits), judge, own)
 
 
 def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
@@ -180,17 +172,15 @@ def parse_panel(tables: object, where: str) -> tuple[PanelJudge, ...]:
 
 def _parse_judge(given: object, where: str) -> PanelJudge:
     own = table(given, where)
-    refuse_unknown(own, ("weight", *OWN_KEYS), where, "a judge of a panel has")
+    refuse_unknown(own, OWN_KEYS, where, "a judge of a panel has")
     values = judge_settings(own, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
-    return PanelJudge(_WEIGHT(own.get("weight", 1.0), f"{where}: weight"), values)
+    return PanelJudge(values)
 
 
 # Of comparisons or of responses.
 _SHARE = checks.number(0.0, 1.0)
-# Above 0, since a judge without weight would be paid for nothing.
-_WEIGHT = checks.number(1e-9, 1e9)
 _WATCH: Mapping[str, Check] = {"sentinels": checks.text, "history": checks.text, "canaries": _SHARE}
 
 

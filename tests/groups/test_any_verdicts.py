@@ -80,8 +80,7 @@ def draw_plan(random: Random, *, is_even: bool) -> GroupPlan:
     is_gym = random.random() < 0.3
     profile = GRADER if random.random() < 0.2 else None
     judges = tuple(
-        JudgePlan(f"judge {number}", profile, 1.0 + number)
-        for number in range(random.choice((1, 1, 2, 3)))
+        JudgePlan(f"judge {number}", profile) for number in range(random.choice((1, 1, 2, 3)))
     )
     if is_even:
         judges = (JudgePlan("judge"),)
@@ -111,7 +110,6 @@ def draw_plan(random: Random, *, is_even: bool) -> GroupPlan:
         pairing=pairing,
         judges=judges,
         rewards=RewardPlan(rewards),
-        quorum=random.randint(1, len(judges)),
         default=Verdict(3.0, 3.0, 3.5, defaulted=True) if is_gym else None,
         shows_as_gym=is_gym,
         is_watched=True,

@@ -258,7 +258,7 @@ def test_compat_keeps_the_default_of_a_failure(tmp_path, judge_server):
 
 def test_it_loses_in_every_judge_and_component(tmp_path, judge_server):
     """A panel whose judges all refuse it, and its win rate."""
-    panel = "[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\nweight = 2.0\n[components.win_rate]\n"
+    panel = "[[judge]]\nmodel = 'a'\n[[judge]]\nmodel = 'b'\n[components.win_rate]\n"
     scored = score(tmp_path, judge_server, panel)
     assert scored.component("win_rate")[1] == 0.0
     assert min(scored.component("genrm")[:4]) == scored.component("genrm")[1]

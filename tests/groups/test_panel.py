@@ -8,7 +8,6 @@ from scored_components import score_with
 
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
-from genrm_cli.verdicts import Reason
 
 QUICK = {
     "probe": False,
@@ -27,10 +26,9 @@ def score(folder, size=4, **given):
     ]
 
 
-def judge(server, model, weight=1.0, **own):
+def judge(server, model, **own):
     """Return one judge of a panel."""
     return PanelJudge(
-        weight,
         tuple(
             sorted(
                 {
@@ -47,7 +45,7 @@ def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path, judge_s
     """Judges that agree have alpha and tau 1; each has its own records, and a second run asks none
     of them again.
     """
-    panel = (judge(judge_server, "a"), judge(judge_server, "b", 2.0, profile="nemotron-plain"))
+    panel = (judge(judge_server, "a"), judge(judge_server, "b", profile="nemotron-plain"))
     metrics, lines, comparisons = score(tmp_path, panel=panel)
     alone, alone_lines, _ = score(tmp_path, base_url=(judge_server.base_url,), model="a")
     assert [line["reward"] for line in lines] == [line["reward"] for line in alone_lines]
@@ -56,13 +54,10 @@ def test_each_judge_of_a_panel_is_asked_about_every_comparison(tmp_path, judge_s
     assert metrics["comparisons_planned"] == 8
     assert alone["comparisons_planned"] == 4
     figures = metrics["panel"]
-    assert [(one["judge"], one["weight"], one["verdicts"]) for one in figures["judges"]] == [
-        ("a", 1, 4),
-        ("b", 2, 4),
-    ]
+    assert [(one["judge"], one["verdicts"]) for one in figures["judges"]] == [("a", 4), ("b", 4)]
     assert figures["krippendorff_alpha"] == 1.0
     assert figures["correlation"] == pytest.approx(1.0)
-    assert figures["worth"][0]["effective_judges"] == pytest.approx(3**2 / (1 + 2**2))
+    assert figures["worth"][0]["effective_judges"] == pytest.approx(2.0)
     assert metrics["judge"]["name"] == "a + b"
     assert score(tmp_path, panel=panel)[0]["calls"] == 0
 
@@ -88,10 +83,8 @@ def test_a_judge_that_adds_nothing_does_not_raise_the_reliability_of_a_run(
     assert worth[2]["reliability"] <= worth[1]["reliability"] <= worth[0]["reliability"]
 
 
-def test_the_verdict_of_a_panel_is_the_weighted_mean(tmp_path, judge_server, start_judge):
-    """One judge says 5, 1 always, the other one, of three times the weight, 2, 4: together 2.75 and
-    3.25.
-    """
+def test_the_verdict_of_a_panel_is_the_mean(tmp_path, judge_server, start_judge):
+    """One judge says 5, 1 always, the other one 2, 4: together 3.5 and 2.5."""
     judge_server.behave(
         verdict={
             "score_1": 5,
@@ -107,37 +100,23 @@ def test_the_verdict_of_a_panel_is_the_weighted_mean(tmp_path, judge_server, sta
             "ranking": 5,
         }
     )
-    panel = (judge(judge_server, "a"), judge(second, "b", 3.0))
+    panel = (judge(judge_server, "a"), judge(second, "b"))
     metrics, lines, _ = score(tmp_path, 2, panel=panel)
     assert [line["reward"] for line in lines] == [3.0, 3.0]
     assert metrics["mean_individual_score"] == pytest.approx(3.0)
-    assert metrics["std_individual_score"] == pytest.approx(0.25)
+    assert metrics["std_individual_score"] == pytest.approx(0.5)
     assert metrics["panel"]["krippendorff_alpha"] < 0
 
 
-@pytest.mark.parametrize(
-    ("quorum", "unscored"),
-    [
-        (None, {Reason.NO_QUORUM: 4}),
-        (2, {Reason.NO_QUORUM: 4}),
-        (1, {}),
-    ],
-)
-def test_a_comparison_needs_its_quorum(
-    tmp_path,
-    judge_server,
-    start_judge,
-    quorum,
-    unscored,
-):
-    """By default all judges must have given a verdict; a smaller quorum goes without the one that
-    failed.
-    """
+def test_a_comparison_counts_with_the_verdicts_that_came(tmp_path, judge_server, start_judge):
+    """One judge of two that fails leaves the other's verdicts, which are those of the panel."""
     second = start_judge()
     second.behave(fault={"content": "no idea"})
     panel = (judge(judge_server, "a"), judge(second, "b"))
-    metrics, _, _ = score(tmp_path, panel=panel, quorum=quorum)
-    assert metrics["unscored_reasons"] == unscored
+    metrics, lines, _ = score(tmp_path, panel=panel)
+    _, alone, _ = score(tmp_path, base_url=(judge_server.base_url,), model="a")
+    assert metrics["unscored_reasons"] == {}
+    assert [line["reward"] for line in lines] == [line["reward"] for line in alone]
     assert [one["failures"] for one in metrics["panel"]["judges"]] == [0, 4]
 
 

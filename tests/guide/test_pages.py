@@ -124,7 +124,7 @@ def test_the_settings_files_of_the_guide_are_read(tmp_path):
     """What the guide shows of a settings file is accepted as it stands."""
     cases = [
         ("components", "[components.win_rate]"),
-        ("judges", "quorum = 2"),
+        ("judges", "[[judge]]"),
     ]
     for page, begins in cases:
         (block,) = [

@@ -42,7 +42,7 @@ def metrics_of(seeds):
         metrics.latency.add(0.01 * seed)
         component = metrics.components.setdefault(f"component {seed % 2}", ComponentMetrics())
         component.add_group([float(seed), 1.0, None])
-        metrics.panel = metrics.panel or PanelMetrics(("x", "y"), (1.0, 2.0))
+        metrics.panel = metrics.panel or PanelMetrics(("x", "y"))
         metrics.panel.add_comparison([first, second])
         metrics.reward.add(random.random())
     return metrics

@@ -56,7 +56,7 @@ def test_alpha_is_that_of_all_pairs(units):
 
 def test_the_figures_of_a_panel_are_counts():
     """Verdicts, missing ones and preferences for the first place by judge."""
-    figures = PanelMetrics(("a", "b", "c"), (1.0, 2.0, 1.0))
+    figures = PanelMetrics(("a", "b", "c"))
     figures.add_comparison([FIRST, FIRST, None])
     figures.add_comparison([FIRST, SECOND, TIE])
     figures.add_comparison([TIE, TIE, None])
@@ -65,21 +65,18 @@ def test_the_figures_of_a_panel_are_counts():
     assert shown["judges"] == [
         {
             "judge": "a",
-            "weight": 1.0,
             "verdicts": 3,
             "failures": 1,
             "first_place_win_rate": 1.0,
         },
         {
             "judge": "b",
-            "weight": 2.0,
             "verdicts": 4,
             "failures": 0,
             "first_place_win_rate": 1 / 3,
         },
         {
             "judge": "c",
-            "weight": 1.0,
             "verdicts": 1,
             "failures": 3,
             "first_place_win_rate": None,
@@ -95,7 +92,7 @@ def panel_of(judges, groups=60, size=6, taste=0.0):
     one of a taste of its own that no other judge shares. All have `taste` in common, too.
     """
     generator = random.Random(0)
-    metrics = PanelMetrics(tuple(map(str, range(len(judges)))), (1.0,) * len(judges))
+    metrics = PanelMetrics(tuple(map(str, range(len(judges)))))
     for _ in range(groups):
         quality = [generator.gauss() for _ in range(size)]
         shared = [generator.gauss() for _ in range(size)]
@@ -147,4 +144,4 @@ def test_errors_in_common_make_a_panel_worth_less():
     assert found.worth(0.0).reliability > truth + 0.2
     assert found.worth(shared).reliability == pytest.approx(truth, abs=0.03)
     assert found.worth(0.5).effective_judges == pytest.approx(3 / 2, abs=0.01)
-    assert PanelMetrics(("a", "b"), (1.0, 1.0)).worth(0.0) is None
+    assert PanelMetrics(("a", "b")).worth(0.0) is None

@@ -28,7 +28,6 @@ base_url = "{url}"
 model = "two"
 profile = "json"
 base_url = "{url}"
-weight = 2
 """
 RUNS = {
     "adaptive": ("--ring-k", "1.5"),

@@ -9,7 +9,6 @@ DECIDING = """
     ignore_fields
     require_metadata goal strategy ring_k budget repeats list_size both_orders seed judge model judging profile
     principle temperature top_p max_reply_tokens request_field max_model_len redact_pattern compat
-    quorum
     estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
     group_style_penalty_coeff default_score on_caused_failures max_extra advantage unscored use_principle default_ranking

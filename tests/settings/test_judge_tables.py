@@ -11,14 +11,12 @@ from genrm_cli.settings.table import digest_of
 TWO = """
 temperature = 0.5
 concurrency = 4
-quorum = 1
 
 [[judge]]
 model = "org/a"
 base_url = ["http://one/v1", "http://two/v1"]
 api_key_env = "KEY_A"
 concurrency = 32
-weight = 2
 
 [[judge]]
 judge_id = "strict"
@@ -47,9 +45,7 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path):
     settings, origins = resolve(tmp_path, TWO)
     first, second = judges_of(settings)
     assert first.name == "org/a"
-    assert first.weight == 2.0
     assert second.name == "strict"
-    assert second.weight == 1.0
     assert first.judge.base_url == ("http://one/v1", "http://two/v1")
     assert first.judge.temperature == 0.5
     assert first.limits.concurrency == "32"
@@ -61,7 +57,6 @@ def test_each_judge_has_its_own_settings_over_those_of_the_run(tmp_path):
     assert second.judge.judge_id == "strict"
     assert origins["judge"].value == ("org/a", "strict")
     assert origins["judge"].source == "file genrm.toml"
-    assert origins["quorum"].value == 1
 
 
 def test_an_invalid_panel_is_refused(tmp_path):
@@ -74,13 +69,10 @@ def test_an_invalid_panel_is_refused(tmp_path):
         ('[[judge]]\nmodel = "a"\n[[judge]]\nbase_url = "http://x"', "judge 2: model is missing"),
         (
             '[[judge]]\nmodel = "a"\nmodle = "b"',
-            "unknown key 'modle'; a judge of a panel has weight, model",
+            "unknown key 'modle'; a judge of a panel has model",
         ),
         ('[[judge]]\nmodel = "a"\nstrategy = "all_pairs"', "unknown key 'strategy'"),
         ('[[judge]]\nmodel = "a"\nshare = "ring 1"', "unknown key 'share'"),
-        ('[[judge]]\nmodel = "a"\nweight = 0', "weight: 0.0 is out of bounds"),
-        ('[[judge]]\nmodel = "a"\nweight = nan', "weight: nan is not a finite"),
-        ('[[judge]]\nmodel = "a"\nweight = true', "weight: True is not a finite"),
         ('[[judge]]\nmodel = "a"\ntemperature = 3', "judge 1: temperature: 3.0 is out of bounds"),
         (
             '[[judge]]\nmodel = "a"\nconcurrency = "many"',
@@ -90,10 +82,6 @@ def test_an_invalid_panel_is_refused(tmp_path):
         (
             '[[judge]]\nmodel = "a"\n[[judge]]\nmodel = "a"',
             "two .* are named 'a'; .* judge_id = 'strict'",
-        ),
-        (
-            'quorum = 2\n[[judge]]\nmodel = "a"',
-            "quorum=2 exceeds the number of judges in the panel, 1",
         ),
     ]
     for text, says in cases:
@@ -143,7 +131,7 @@ def test_a_flag_without_effect_is_refused(tmp_path):
 
 
 def test_the_digest_covers_every_judge(tmp_path):
-    """Model, weight, profile and sampling of any judge change the digest; endpoints and limits do
+    """Model, profile and sampling of any judge change the digest; endpoints and limits do
     not.
     """
 
@@ -153,11 +141,9 @@ def test_the_digest_covers_every_judge(tmp_path):
     base = digest(TWO)
     for old, new in (
         ("org/a", "org/c"),
-        ("weight = 2", "weight = 3"),
         ("mt-bench", "arena-hard"),
         ("temperature = 0\n", "temperature = 1\n"),
         ("temperature = 0.5", "temperature = 0.6"),
-        ("quorum = 1", "quorum = 2"),
         ('model = "org/b"', 'model = "org/b"\nmax_reply_tokens = 9'),
     ):
         assert digest(TWO.replace(old, new)) != base, new
@@ -166,7 +152,6 @@ def test_the_digest_covers_every_judge(tmp_path):
         ("KEY_A", "KEY_B"),
         ("concurrency = 32", "concurrency = 2"),
         ("concurrency = 32", "call_timeout = 9"),
-        ("weight = 2", "weight = 2.0"),
     ):
         assert digest(TWO.replace(old, new)) == base, new
     assert base != digest_of(resolve(tmp_path, TWO, {"model": "org/a"})[0])

@@ -55,7 +55,7 @@ def test_the_catalog_names_what_is_implemented():
 
 def test_settings_are_built_by_flat_names():
     """Flat keywords reach their subject; others are refused."""
-    panel = (PanelJudge(1.0, (("model", "m"),)),)
+    panel = (PanelJudge((("model", "m"),)),)
     settings = settings_from(
         strategy="circular", repeats=3, panel=panel, components=(), max_total_tokens=9
     )

@@ -83,7 +83,7 @@ class JudgedVerdicts:
         causes = {**failures_of(self.trials, self.suspects), **self.causes}
         by_judge = with_losses(self.by_judge, self.used.values(), causes)
         lists = with_lost_lists(self.lists, causes) if plan.is_listwise else ()
-        used = used_verdicts(by_judge, plan)
+        used = used_verdicts(by_judge)
         return replace(self, by_judge=by_judge, used=used, lists=lists)
 
 
@@ -97,7 +97,7 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
             judged = without_selected(judged, plan)
     by_judge = verdicts_by_judge(judged, plan)
     lists = lists_of(judged, plan) if plan.is_listwise else ()
-    return JudgedVerdicts(judged, causes, trials, by_judge, used_verdicts(by_judge, plan), lists)
+    return JudgedVerdicts(judged, causes, trials, by_judge, used_verdicts(by_judge), lists)
 
 
 def known_causes(judged: JudgedGroup, plan: GroupPlan) -> Causes:

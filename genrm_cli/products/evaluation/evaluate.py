@@ -285,7 +285,7 @@ def _result_of(
         judge.name: [record_of(case, number) for case in pairs.cases]
         for number, judge in enumerate(plan.judges if plan.is_panel else ())
     }
-    weights = [judge.weight for judge in plan.judges]
+    weights = [1.0] * len(plan.judges)
     # Scores are comparable if one judge grades single responses.
     grading = plan.judges[0].grading if len(plan.judges) == 1 else None
     is_graded = grading is not None and not grading.whole_group

@@ -31,7 +31,7 @@ def _joint_outcome(case: Case, plan: GroupPlan, chosen_first: bool) -> Outcome:
     """Return the verdict of the panel, or the first failure, with the cost of all judges."""
     outcomes = [_outcome_of(case, judge, chosen_first) for judge in range(len(plan.judges))]
     given = [each.result if isinstance(each.result, Verdict) else None for each in outcomes]
-    joint = join_verdicts(given, plan)
+    joint = join_verdicts(given)
     failures = [each.result for each in outcomes if isinstance(each.result, Failure)]
     return _joined(outcomes, failures[0] if joint is None else joint)
 

@@ -77,7 +77,7 @@ class RowMaker:
     ) -> None:
         preferences = None
         if self.options.pairs == "compared":
-            preferences = preferences_of(group.comparisons, input_.weights)
+            preferences = preferences_of(group.comparisons)
         limit = self.options.max_pairs_per_prompt
         dropped = self.counts.dropped
         for chosen, rejected in choose_pairs(

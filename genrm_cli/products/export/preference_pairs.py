@@ -3,7 +3,7 @@ comparisons.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
@@ -155,19 +155,17 @@ def _why_dropped(
     return None
 
 
-def preferences_of(
-    comparisons: Sequence[ComparisonRecord], weights: Mapping[str | None, float | None]
-) -> Preferences:
+def preferences_of(comparisons: Sequence[ComparisonRecord]) -> Preferences:
     """Return the preference in each pair that was compared; see `Preferences`.
 
-    In each order, the verdicts of all judges and repeats vote, by the weight of their judge.
+    In each order, the verdicts of all judges and repeats vote.
     """
     votes: defaultdict[tuple[int, int], float] = defaultdict(float)
     for each in comparisons:
         if each.verdict is None or not each.is_pair:
             continue
         first, second = each.indices
-        votes[first, second] += (weights.get(each.judge) or 1.0) * preferred(each.verdict)
+        votes[first, second] += preferred(each.verdict)
     found: dict[tuple[int, int], int] = {}
     for (first, second), vote in votes.items():
         sign = sign_of(rounded(vote))

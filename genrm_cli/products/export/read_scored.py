@@ -46,14 +46,12 @@ class ExportInput:
     Attributes:
         stem: its name in the ids of rollouts.
         statuses: reviews by group and index.
-        weights: of the judges, by name; None if all have one weight.
         judged: replies of its judges; None for formats without them.
     """
 
     stem: str
     run: ScoredRun
     statuses: Mapping[tuple[str, int], str]
-    weights: Mapping[str | None, float | None]
     judged: JudgedPairs | None = None
 
 
@@ -111,15 +109,11 @@ def open_inputs(
         if comparisons and not run.has_comparisons:
             remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
             raise InputError(f"{each.name}: ", needs, remedy)
-        judges = () if run.metrics is None else run.metrics.judge.judges
-        weights = {one.name: one.weight for one in judges}
         judged = None
         if of_judges:
             journal = opened.enter_context(open_known_journal(each.uri, settings))
             judged = JudgedPairs(run, settings, journal, format_, options.reasoning)
-        inputs.append(
-            ExportInput(each.stem, run, read_statuses(each, store, settings), weights, judged)
-        )
+        inputs.append(ExportInput(each.stem, run, read_statuses(each, store, settings), judged))
     _refuse_mixed([each.run for each in inputs])
     return inputs
 

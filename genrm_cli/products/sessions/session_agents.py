@@ -120,7 +120,7 @@ async def open_agents(
     for role, agent in agents.items():
         model = replace(agent.model, ca_bundle=judge.ca_bundle, http_client=judge.http_client)
         # Weight and reference verdict are those of a judge; a role gives no verdict.
-        config = JudgeConfig(role, 1.0, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
+        config = JudgeConfig(role, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
         title = "policy" if role == POLICY else "client's model"
         of_role = ModelRole(title, setting_names(role))

@@ -18,7 +18,7 @@ SCORE = f"score in.jsonl {PLAIN}"
 FAILING = f"{SCORE} --max-extra 0 --max-unscored 1"
 PANEL = (
     '[[judge]]\nmodel = "org/one"\nprofile = "nemotron-plain"\n[[judge]]\nmodel = '
-    '"two"\nprofile = "json"\nweight = 2\n'
+    '"two"\nprofile = "json"\n'
 )
 CARE = '[components.care]\nkind = "rubric"\nset = "helpfulness"\nmodel = "two"\n'
 # Options, settings, and the rounds of requests that they take.
@@ -27,7 +27,7 @@ CASES = {
     "both orders and repeats": (f"{PLAIN} --both-orders --repeats 2 --keep-replies", "", 1),
     "two turns": ("--model m --profile brrm", "", 2),
     "a goal": (f"{PLAIN} --goal pair --ring-k 2", "", 3),
-    "a panel": ("--quorum 1", PANEL, 1),
+    "a panel": ("", PANEL, 1),
     "graders": (f"{PLAIN} --component rubric:helpfulness --component genrm", "", 1),
     "a grader of its own": (f"{PLAIN} --component genrm", CARE, 1),
     "rubrics of rows": (f"{PLAIN} --rubric-field rubrics --component rubric:row", "", 1),

@@ -33,8 +33,6 @@ from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.verdicts import Reason
 
-_FAILED_JUDGES = (Reason.NO_VERDICT, Reason.NO_QUORUM)
-
 
 async def _verify(call: Call) -> JsonReply:
     row = call.take_json()
@@ -91,7 +89,7 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
             if score.total and score.reason is Reason.COMPONENT_MISSING
             else ()
         )
-        if score.reason in _FAILED_JUDGES or any(
+        if score.reason is Reason.NO_VERDICT or any(
             rewards.sources[name] == "judge" for name in missing
         ):
             row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}
