@@ -8,10 +8,6 @@ from scored_lines import read_lines, scored, total, write_lines
 
 from genrm_cli.products.export.formats import FORMATS
 
-EXPORT_FORMATS = [
-    name for name, each in FORMATS.items() if each.unit != "judgement"
-]  # these need a journal
-
 GROUP = [scored("best", 5.0), scored("middle", 3.0, index=1), scored("worst", 1.0, index=2)]
 
 
@@ -65,7 +61,7 @@ def test_what_score_wrote_is_exported(call, folder):
     assert "longer answer chosen in 100.0 %" in done.err
 
 
-@pytest.mark.parametrize("name", EXPORT_FORMATS)
+@pytest.mark.parametrize("name", list(FORMATS))
 def test_every_format_is_written(call, folder, name):
     """Each format gives rows, a manifest, and what to type at its loader."""
     write_lines(folder / "x.scored.jsonl", GROUP)
@@ -219,7 +215,7 @@ UNSAFE = {
 
 
 @pytest.mark.parametrize("unsafe", UNSAFE)
-@pytest.mark.parametrize("name", EXPORT_FORMATS)
+@pytest.mark.parametrize("name", list(FORMATS))
 def test_no_format_prefers_what_broke_a_gate(call, folder, name, unsafe):
     """Nowhere is it chosen, wanted, kept, or among responses with a reward that is not the
     lowest.

@@ -37,10 +37,6 @@ def export(
     Never exports unscored or single rollouts, defaulted verdicts, pairs of equal rewards or equal
     texts, or a chosen response that broke a gate. Counts everything that it drops by reason.
 
-    judge-sft and genrm-rl read the journal of the run. The judge comes from its metrics file; other
-    settings that change requests, such as --principle or --temperature, have to be those of the
-    run.
-
     Example: genrm export run.scored.jsonl --to trl-dpo -o dpo.jsonl --split 0.05
 
     Example: genrm export s3://bucket/rl/env/ --to trl-kto \\
@@ -70,9 +66,6 @@ def _show(manifest: Record, usage: str) -> None:
             say(Message.of(f"  {title}: {count:,} × ", message_of(code)))
     for reason, count in manifest["unfit"].items():
         say(f"  unfit: {count:,} × {reason}")
-    if "first" in manifest["scores"]:
-        counts = (f"{each['count']:,} × {name}" for name, each in manifest["scores"].items())
-        say(f"preferred: {', '.join(counts)}")
     if "margins" in manifest:
         share = percent_text(manifest["longer_chosen_share"])
         say(f"longer answer chosen in {share} of the pairs of unequal length")

@@ -35,18 +35,6 @@ def balanced(differences: Sequence[int], seed: int) -> list[bool]:
     return keep
 
 
-def balanced_ties(ties: Sequence[bool], seed: int) -> list[bool]:
-    """Return which couples of replies to keep, so that there are no more ties than replies that
-    prefer either position.
-
-    A couple has the replies about one pair in both orders: two ties, or one reply for each
-    position."""
-    tied = [couple for couple, is_tie in enumerate(ties) if is_tie]
-    most = (len(ties) - len(tied)) // 2
-    dropped = set(Random(f"ties {seed}").sample(tied, max(0, len(tied) - most)))
-    return [couple not in dropped for couple in range(len(ties))]
-
-
 def spread_order(keys: Sequence[int]) -> list[int]:
     """Return an order of rows in which those of one key, such as a prompt, are spread evenly.
 

@@ -47,14 +47,6 @@ class Drop(Enum):
     MIXED_PROMPTS = "different prompts or histories"
     EQUAL_TEXTS = "equal texts"
     ORDERS_DISAGREE = "the judge's verdicts on the pair disagree"
-    NO_VERDICT = "the judge's reply has no verdict"
-    NOT_IN_JOURNAL = (
-        "no reply in the journal to this request (judge, prompt and sampling have to be "
-        "those of the run)"
-    )
-    OTHER_FORM = "the text of the reply alone does not give its verdict"
-    ONE_ORDER = "no reply in the other order"
-    BALANCE_TIES = "tie beyond the number of each other outcome"
     AGAINST_REWARDS = "the judge's verdict contradicts the rewards"
     REPEATED_PAIR = "repeated pair"
     REPEATED_TEXT = "repeated text"

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
 from genrm_cli.errors import SettingRef, UsageError
@@ -23,7 +23,6 @@ from genrm_cli.products.export.rows import (
     ExportedAnswer,
     ExportFormat,
     Json,
-    JudgeReply,
     Pair,
     Prompt,
     PromptRow,
@@ -32,7 +31,7 @@ from genrm_cli.products.export.rows import (
 )
 from genrm_cli.scored.lines import ScoredGroup
 
-_Row = Pair | Sample | PromptRow | JudgeReply
+_Row = Pair | Sample | PromptRow
 
 
 @dataclass(slots=True)
@@ -62,19 +61,15 @@ class RowMaker:
         self.counts.groups += 1
         match unit:
             case "pair":
-                self._add_pairs(input_, group, candidates)
+                self._add_pairs(group, candidates)
             case "label":
                 self._add_labelled(candidates)
             case "sample":
                 self._add_samples(candidates)
             case "prompt":
                 self._add_prompt(candidates)
-            case "judgement":
-                self._add_judgements(input_, group, candidates)
 
-    def _add_pairs(
-        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> None:
+    def _add_pairs(self, group: ScoredGroup, candidates: Sequence[Candidate]) -> None:
         preferences = None
         if self.options.pairs == "compared":
             preferences = preferences_of(group.comparisons)
@@ -156,33 +151,6 @@ class RowMaker:
             row = PromptRow(_prompt_of(first), answers, len(self._known), are_groups)
             if self._add(row, candidates, [("responses", each) for each in kept]):
                 self._known.add(first.prompt)
-
-    def _add_judgements(
-        self, input_: ExportInput, group: ScoredGroup, candidates: Sequence[Candidate]
-    ) -> None:
-        """Add the replies of judges about pairs, those in both orders next to each other."""
-        by_index = {each.index: each for each in candidates}
-        if input_.judged is None:
-            return
-        for couple in input_.judged.iter_couples(group, by_index.keys(), self.counts.dropped):
-            name = hash(frozenset(each.key for each in couple))
-            if name in self._known:
-                self.counts.dropped[Drop.REPEATED_PAIR] += len(couple)
-                continue
-            self._known.add(name)
-            rows = []
-            for reply in couple:
-                pair = [by_index[index] for index in reply.shown]
-                row = replace(
-                    reply,
-                    prompt_id=_prompt_of(pair[0]).id,
-                    answers=[self._answer(each) for each in pair],
-                )
-                if (rendered := self._render(row)) is not None:
-                    rows.append((rendered, [(reply.outcome, pair[reply.outcome == "second"])]))
-            if len(rows) == len(couple):  # rows are balanced in couples
-                for rendered, sides in rows:
-                    self.rows.append(rendered, candidates[0].prompt, sides)
 
     def _add(
         self, row: _Row, group: Sequence[Candidate], sides: Sequence[tuple[str, Candidate]]

@@ -134,7 +134,7 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
     warnings = []
     for run in runs:
         metrics = run.metrics
-        if metrics is None or metrics.judge.name is None or unit == "judgement":
+        if metrics is None or metrics.judge.name is None:
             continue
         if metrics.goal != "rewards":
             if _SUITED[metrics.goal] != unit:

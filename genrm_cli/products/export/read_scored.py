@@ -8,12 +8,10 @@ from functools import partial
 from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.jobs.journals import open_known_journal
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.products.export.candidates import Candidate, Drop, digest_of_items
 from genrm_cli.products.export.export_options import ExportOptions
-from genrm_cli.products.export.judged import JudgedPairs
 from genrm_cli.products.export.rows import ExportFormat
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
@@ -46,13 +44,11 @@ class ExportInput:
     Attributes:
         stem: its name in the ids of rollouts.
         statuses: reviews by group and index.
-        judged: replies of its judges; None for formats without them.
     """
 
     stem: str
     run: ScoredRun
     statuses: Mapping[tuple[str, int], str]
-    judged: JudgedPairs | None = None
 
 
 @dataclass(slots=True)
@@ -92,42 +88,32 @@ def open_inputs(
     """Read all inputs; `opened` closes them.
 
     Raises:
-        InputError: an input cannot be read, or has no scored line, or lacks the comparisons or the
-            replies of its judges that are needed.
+        InputError: an input cannot be read, or has no scored line, or lacks the comparisons that
+            are needed.
         UsageError: the inputs were scored with different settings.
     """
     inputs = []
     store = Store(settings.storage)
-    of_judges = format_.unit == "judgement"
     needs = naming("$pairs needs", pairs="compared")
-    needs = naming("$to needs", to=format_.name) if of_judges else needs
-    comparisons = of_judges or (format_.unit == "pair" and options.pairs == "compared")
-    kept_of = partial(_kept_of, options.keep, settings.input.reference_field, with_record=of_judges)
+    comparisons = format_.unit == "pair" and options.pairs == "compared"
+    kept_of = partial(_kept_of, options.keep, settings.input.reference_field)
     for each in scored:
         run = opened.enter_context(ScoredRun(each, settings, kept_of=kept_of))
         run.read(store, comparisons=comparisons)
         if comparisons and not run.has_comparisons:
             remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
             raise InputError(f"{each.name}: ", needs, remedy)
-        judged = None
-        if of_judges:
-            journal = opened.enter_context(open_known_journal(each.uri, settings))
-            judged = JudgedPairs(run, settings, journal, format_, options.reasoning)
-        inputs.append(ExportInput(each.stem, run, read_statuses(each, store, settings), judged))
+        inputs.append(ExportInput(each.stem, run, read_statuses(each, store, settings)))
     _refuse_mixed([each.run for each in inputs])
     return inputs
 
 
-def _kept_of(
-    paths: Sequence[str], reference_field: str | None, record: Record, *, with_record: bool
-) -> Record:
-    """Return what an export needs besides the rollout; `with_record`, also the line, of which
-    judges may see more.
-    """
+def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record) -> Record:
+    """Return what an export needs besides the rollout."""
     references = [reference_field] if reference_field else sorted(REFERENCES & record.keys())
     # Of several the user must name one.
     reference = reference_at(record, references[0]) if len(references) == 1 else None
-    kept: Record = {
+    return {
         "policy": record.get("policy"),
         "reference": reference or "",
         "fields": {path: field_at(record, path) for path in paths},
@@ -135,7 +121,6 @@ def _kept_of(
         "reward": {"source": field_at(record, "reward.source")},
         "logprobs": next(filter(None, map(_numbers, map(record.get, _LOGPROBS))), None),
     }
-    return kept | ({"record": record} if with_record else {})
 
 
 def _numbers(value: object) -> list[float] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from genrm_cli.products.export.balance import balanced, balanced_ties
+from genrm_cli.products.export.balance import balanced
 from genrm_cli.products.export.candidates import Candidate, digest_of_items
 from genrm_cli.products.export.rows import Json
 from genrm_cli.rollouts.rollout import Reasoning
@@ -91,14 +91,6 @@ class RowSpool(AbstractContextManager["RowSpool"]):
         """
         chosen, rejected = (np.array(self._sides[name].chars) for name in ("chosen", "rejected"))
         return np.array(balanced((chosen - rejected).tolist(), seed), dtype=bool)
-
-    def balanced_ties(self, seed: int) -> NDArray[np.bool_]:
-        """Return which rows, all of them replies in couples, to keep so that ties are not the most
-        frequent outcome.
-        """
-        ties = np.zeros(len(self), dtype=bool)
-        ties[list(self._sides["tie"].rows)] = True
-        return np.repeat(np.array(balanced_ties(ties[::2].tolist(), seed), dtype=bool), 2)
 
     def sides(self, kept: NDArray[np.bool_]) -> dict[str, SideNumbers]:
         """Return the numbers of the responses of the rows that are kept, by side."""

@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 from genrm_cli.json_types import Record
 from genrm_cli.products.export.chat_messages import Message
-from genrm_cli.verdicts import Verdict, preferred
 
 Json = Record
-Unit = Literal["pair", "label", "sample", "prompt", "judgement"]
+Unit = Literal["pair", "label", "sample", "prompt"]
 
 
 class UnfitError(ValueError):
@@ -118,45 +117,12 @@ class PromptRow:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeReply:
-    """A judge's reply about two responses, whose verdicts on them agree in both orders.
-
-    Attributes:
-        key: of the request in the journal.
-        shown: indices of the responses in their group, in the order shown; they are `answers`.
-        verdict: the verdict of the reply; the mean of all on the two where they are to be one
-            label.
-        has_scores: whether the judges wrote the scores of the verdict themselves, on this scale.
-    """
-
-    key: str
-    shown: tuple[int, int]
-    judge: str
-    request: list[Message]
-    reply: Message
-    verdict: Verdict
-    has_scores: bool
-    prompt_id: str = ""
-    answers: Sequence[ExportedAnswer] = ()
-
-    @property
-    def outcome(self) -> Literal["tie", "first", "second"]:
-        """The preferred position."""
-        return ("tie", "first", "second")[preferred(self.verdict)]
-
-    def kept(self, path: str) -> Json:
-        """Return a field of the lines, with a column for each position."""
-        first, second = self.answers
-        return {f"{path}_1": first.kept[path], f"{path}_2": second.kept[path]}
-
-
-@dataclass(frozen=True, slots=True)
 class ExportFormat:
     """One loader's format.
 
     Attributes:
         about: its contents and its loader.
-        unit: kind of row: a pair, a labelled sample, a sample, a prompt or a judgement.
+        unit: kind of row: a pair, a labelled sample, a sample or a prompt.
         render: row → JSON object; raises `UnfitError` if the loader would refuse, drop or empty the
             row.
         loading: code that loads an output, with `{uri}`, `{kind}` (its builder in `datasets`),
@@ -167,8 +133,6 @@ class ExportFormat:
         strips_reasoning: whether chat templates are known to strip kept reasoning in this loader.
         name_split: adds the name of its split to a row; None if rows do not have it.
         sides: further files by suffix: URI of the output → their content.
-        profile: of judgements, the profile that renders the requests; None for those that the judge
-            answered.
     """
 
     name: str
@@ -180,7 +144,6 @@ class ExportFormat:
     strips_reasoning: bool = False
     name_split: Callable[[Json, str], None] | None = None
     sides: Mapping[str, Callable[[str], Json]] = field(default_factory=dict)
-    profile: str | None = None
 
     def usage(self, uri: str, validation: str | None = None) -> str:
         """Return the code that loads an output, and its validation split."""

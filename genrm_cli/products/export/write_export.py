@@ -39,11 +39,9 @@ _USED_BY: Mapping[str, Collection[str]] = {
     "max_length_ratio": ("pair",),
     "balance_length": ("pair",),
     "max_pairs_per_prompt": ("pair",),
-    "min_component": ("pair", "label", "sample", "prompt"),
     "best_of": ("sample",),
     "min_reward": ("sample",),
     "threshold": ("label",),
-    "branch_at": ("pair", "label", "sample", "prompt"),
 }
 """Options that some kinds of rows obey, and the others would ignore."""
 _DEFAULTS = ExportOptions()
@@ -131,15 +129,10 @@ def _balanced(rows: RowSpool, maker: RowMaker) -> NDArray[np.bool_]:
         raise UsageError(
             unknown, ": no exported line has a value there; `genrm validate` names the fields."
         )
-    seed = maker.options.seed
     kept = np.ones(len(rows), dtype=bool)
-    reason = Drop.BALANCE_LENGTH
-    if maker.format.unit == "judgement":
-        kept = rows.balanced_ties(seed)
-        reason = Drop.BALANCE_TIES
-    elif maker.options.balance_length:
-        kept = rows.balanced(seed)
-    maker.counts.dropped[reason] += int(np.count_nonzero(~kept))
+    if maker.options.balance_length:
+        kept = rows.balanced(maker.options.seed)
+    maker.counts.dropped[Drop.BALANCE_LENGTH] += int(np.count_nonzero(~kept))
     if not kept.any():
         raise InputError(_nothing_left(maker.counts))
     return kept
@@ -182,11 +175,6 @@ def _warnings_of_rows(rows: RowSpool, kept: NDArray[np.bool_], maker: RowMaker) 
         int(np.array(each)[kept].sum()) for each in (rows.with_reasoning, rows.only_reasoning)
     )
     warnings = warnings_of(maker.counts, reasoned if strips else 0, alike)
-    if maker.format.unit == "judgement":
-        warnings.append(
-            "check that the judge's licence, or its provider's terms, allow training on its "
-            "answers."
-        )
     if options.split and not maker.counts.rows[VALIDATION]:
         warnings.append("all rows answer one prompt: nothing was split off.")
     return warnings

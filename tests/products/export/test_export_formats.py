@@ -1,7 +1,6 @@
 """The rows of every format, word for word."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
@@ -13,7 +12,6 @@ from genrm_cli.products.export.chat_messages import messages_of_prompt, messages
 from genrm_cli.products.export.formats import FORMATS
 from genrm_cli.products.export.rows import (
     ExportedAnswer,
-    JudgeReply,
     Pair,
     Prompt,
     PromptRow,
@@ -22,7 +20,6 @@ from genrm_cli.products.export.rows import (
 )
 from genrm_cli.rollouts.reading.messages import items_of_messages, turns_of_messages
 from genrm_cli.rollouts.rollout import Reasoning, Text, ToolCall, ToolResult, Turn
-from genrm_cli.verdicts import Verdict
 
 S = {"role": "system", "content": "Be brief."}
 U = {"role": "user", "content": "2+2?"}
@@ -44,11 +41,6 @@ ROWS = {
     "sample": Sample(PROMPT, GOOD),
     "prompt": PromptRow(PROMPT, [GOOD, BAD], 3),
 }
-KEY = "0123456789abcdef" * 4
-SAYING = {"role": "assistant", "content": '{"score_1": 4, "score_2": 2, "ranking": 2}'}
-ROWS["judgement"] = JudgeReply(
-    KEY, (0, 1), "j", [S, U], SAYING, Verdict(3.5, 2.5, 2.5), True, "00ff", (GOOD, BAD)
-)
 GOLDEN = json.loads(Path(__file__).with_name("rows_of_formats.json").read_text())
 
 
@@ -188,12 +180,3 @@ def test_verl_learns_which_rows_are_of_validation(genrm, call, suffix):
         is_parquet = suffix == ".parquet"
         rows = pyarrow.parquet.read_table(path).to_pylist() if is_parquet else read_lines(path)
         assert [row["extra_info"]["split"] for row in rows] == expected
-
-
-def test_rankings_are_rounded_towards_the_middle_and_not_over_it():
-    """Both orders of a pair get opposite rankings: a rounding of halves upwards would not."""
-    cases = {1.5: [2, 5], 2.5: [3, 4], 3.2: [3, 4], 3.4: [3, 4], 1: [1, 6]}
-    for ranking, labels in cases.items():
-        verdicts = [Verdict(4, 2, each) for each in (ranking, 7 - ranking)]
-        rows = [replace(ROWS["judgement"], verdict=each) for each in verdicts]
-        assert [FORMATS["genrm-rl"].render(row)["ranking"] for row in rows] == labels

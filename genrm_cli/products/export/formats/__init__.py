@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from genrm_cli.products.export.formats import (
     huggingface,
-    judges,
     llamafactory,
     preferences,
     prompts,
@@ -13,6 +12,6 @@ from genrm_cli.products.export.rows import ExportFormat
 
 FORMATS: Mapping[str, ExportFormat] = {
     format_.name: format_
-    for module in (huggingface, preferences, llamafactory, prompts, judges)
+    for module in (huggingface, preferences, llamafactory, prompts)
     for format_ in module.FORMATS
 }
