@@ -128,6 +128,11 @@ class GroupScorer:
         self._open_judges = self._judges = self.journal = None
 
     @property
+    def plan(self) -> GroupPlan:
+        """The plan that groups are judged by."""
+        return self._plan
+
+    @property
     def is_open(self) -> bool:
         """Whether groups can be scored now."""
         return self._judges is not None

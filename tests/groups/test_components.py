@@ -232,7 +232,7 @@ def test_a_rule_says_what_it_rests_on(tmp_path):
     assert scored.rewards == [0.0, 2.0]
     assert scored.component("guard") == [0.0, 1.0]
     assert scored.metrics["gated"] == 1
-    (fired,) = scored.lines[0]["genrm"]["component_notes"]["guard"]
+    fired, *_ = scored.lines[0]["genrm"]["component_notes"]["guard"]
     assert fired["turn"] == 1
     assert fired["effect"] == "violation"
     assert fired["phrase"] in HARMFUL.lower()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.jobs.input_batch import BatchReport
     from genrm_cli.scored.run_record import RunTotals
+    from genrm_cli.settings import Settings
     from genrm_cli.watching.watcher import Watcher
 
 # By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for
@@ -109,6 +110,7 @@ def score(
     settings = trial_settings(whole) if quick else whole
     if settings.input.min_age is None and sys.stderr.isatty():
         settings = changed(settings, min_age=0.0)  # a user is waiting, and sees what happens
+    settings = _as_sessions(rollouts, settings)
     invocation = replace(invocation, settings=settings)
     report = BatchReport(
         alone=is_one_input(rollouts) or whole.input.together, keeps=output.json_output
@@ -135,6 +137,29 @@ def score(
     if "plan" not in more:
         say(outcome_text(report, progress.total()))
     return report.exit_code
+
+
+def _as_sessions(rollouts: Sequence[str], settings: "Settings") -> "Settings":
+    """Return the settings with those of `genrm collect` for what makes the reward, if the first
+    line is a session's and the user did not say what makes it.
+    """
+    from genrm_cli.jobs.previews.first_line import format_of_first
+
+    rewards = settings.rewards
+    if rewards.components or rewards.total is not None or settings.input.response_field is not None:
+        return settings
+    if format_of_first(rollouts, settings) != "episode":
+        return settings
+    from genrm_cli.products.sessions.session_judge import judge_settings
+
+    judged = judge_settings(settings, of_groups=True)
+    if judged is None:
+        return settings
+    say(
+        "sessions: compared in both orders, graded three times, and gated by the judge's grades of "
+        "safety and constraints; [components] and [total] replace this"
+    )
+    return judged
 
 
 def _score(

@@ -155,6 +155,7 @@ def open_environment(
         agent = client_agent(client, policy_base_url, judge, keys)
     environment = kind(
         has_model=agent is not None,
+        has_judge=judge is not None,
         max_turns=options.max_turns,
         shows_state=options.show_policy == STATE_SHOWN,
     )

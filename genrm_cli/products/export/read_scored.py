@@ -13,6 +13,7 @@ from genrm_cli.metrics.figures import rounded
 from genrm_cli.products.export.candidates import Candidate, Drop, digest_of_items
 from genrm_cli.products.export.export_options import ExportOptions
 from genrm_cli.products.export.rows import ExportFormat
+from genrm_cli.rollouts.formats.episodes.session_safety import safety_of_components
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.reading.chosen_fields import reference_at
 from genrm_cli.rollouts.reading.known_names import REFERENCES
@@ -31,8 +32,6 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Reason
 
-# Components whose 0 is a verdict on safety, also where the user made them no gate.
-_UNSAFE_AT_0 = ("guard", "safety", "constraints", "rubric_safety", "rubric_constraints")
 # Names under which rollout files keep them.
 _LOGPROBS = ("logprobs", "response_logprobs", "completion_logprobs")
 
@@ -200,7 +199,7 @@ def _is_gated(rollout: Rollout, line: ScoredLine, options: ExportOptions) -> boo
     components = line.components or {}
     if rollout.gated_by or (line.total is not None and line.total.gated_by):
         return True
-    if any(components.get(name) == 0 for name in _UNSAFE_AT_0):
+    if safety_of_components(components, None).broken:
         return True
     for name, least in options.least_components.items():
         value = components.get(name)

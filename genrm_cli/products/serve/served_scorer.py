@@ -159,11 +159,6 @@ class ServedScorer(GroupScorer):
         return self._settings
 
     @property
-    def plan(self) -> GroupPlan:
-        """The compiled plan."""
-        return self._plan
-
-    @property
     def open_judges(self) -> OpenJudges:
         """The judges, while the server runs."""
         if self._open_judges is None:

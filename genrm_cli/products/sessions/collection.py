@@ -16,8 +16,14 @@ from itertools import product
 
 from genrm_cli.errors import UsageError, counted, naming
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.inputs import output_places
 from genrm_cli.jobs.due.leasing import leased
-from genrm_cli.jobs.journals import check_journal_place, open_journal_at, turns_path
+from genrm_cli.jobs.journals import (
+    check_journal_place,
+    journal_path,
+    open_journal_at,
+    turns_path,
+)
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.event import Event
@@ -50,10 +56,12 @@ from genrm_cli.products.sessions.session_agents import Answer, RunStoppedError, 
 from genrm_cli.products.sessions.session_judge import (
     open_session_judge,
     plumbing_reward,
-    with_gates,
 )
+from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT
+from genrm_cli.rollouts.formats.format import Score
 from genrm_cli.rollouts.redaction import redactor_of
 from genrm_cli.scored.describe_run import versions_record
+from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.leases import Lease
 from genrm_cli.storage.location import sibling
@@ -123,20 +131,31 @@ async def collect(
                     journal = await opened.enter_async_context(open_journal_at(path, output, run))
                 async with open_agents(options.agents, run, journal) as answer:
                     await work.play_all(answer)
-                # The scorer opens its journal by itself, and a journal has one writer.
-                verdicts = f"{path.removesuffix('.sqlite')}.verdicts.sqlite"
-                rewards = None
+                # A later `genrm score` of these episodes finds the verdicts in its own journal.
+                verdicts = None
+                if options.judge is not None:
+                    verdicts = _verdicts_path(output, path, options.judge)
+                scores = None
                 async with open_session_judge(options.judge, run, verdicts) as judge:
                     if judge is not None:
-                        rewards = await judge.reward_all(work.iter_episodes())
+                        scores = await judge.score_all(work.iter_episodes())
                 about = {"settings": deciding, "settings_digest": digest_of_json(deciding)}
                 lease = next(iter(leases), None)
                 wall_time_s = round(time.monotonic() - started_s, 3)
                 summary = await run.in_thread(
-                    lambda: work.write(rewards, lease, {"wall_time_s": wall_time_s, **about})
+                    lambda: work.write(scores, lease, {"wall_time_s": wall_time_s, **about})
                 )
     work.counts.refuse_missing(settings.rewards.max_unscored)
     return CollectReport(summary, work.counts)
+
+
+def _verdicts_path(output: str, turns: str, settings: Settings) -> str | None:
+    """Return the journal of the verdicts: where `genrm score` of the episodes looks for it, unless
+    the user named one file, which holds the turns.
+    """
+    scored = output_places(output, changed(settings, output=None)).scored
+    path = journal_path(scored, settings)
+    return f"{turns.removesuffix('.sqlite')}.verdicts.sqlite" if path == turns else path
 
 
 def _find_current(output: str, deciding: Record, run: RunContext) -> Record | None:
@@ -252,7 +271,7 @@ class _Collecting:
             counts.details.setdefault(end.reason, f"{slot.group}#{slot.number}: {end.evidence}")
         else:
             counts.ends[end.reason] += 1
-            reward = plumbing_reward(environment, environment.components(state))
+            reward = plumbing_reward(environment, state)
             if faults := environment.faults(state):
                 counts.faults.update(faults)
                 counts.faulty += 1
@@ -275,11 +294,11 @@ class _Collecting:
             if index in self._episodes:
                 yield json.loads(self._episodes[index])
 
-    def write(self, rewards: Sequence[Record] | None, lease: Lease | None, about: Record) -> Record:
+    def write(self, scores: Sequence[Score] | None, lease: Lease | None, about: Record) -> Record:
         """Write all outputs, and return the summary.
 
         Args:
-            rewards: those of the judge, by episode; None leaves those of the environment.
+            scores: those of the judge, by episode; None leaves the environment's rewards.
             lease: of the output.
             about: what the summary says of the run besides its counts.
         """
@@ -287,7 +306,7 @@ class _Collecting:
         output = self._options.output
         failures_uri = sibling(output, FAILURES_SUFFIX)
         mark_uri = sibling(output, COMMIT_SUFFIX)
-        judged = None if rewards is None else iter(rewards)
+        judged = None if scores is None else iter(scores)
         with Outputs(store, overwrite=True, mark_uri=mark_uri) as outputs:
             if len(self._failures) or store.at(failures_uri).exists():
                 failures = outputs.open(failures_uri)
@@ -298,8 +317,8 @@ class _Collecting:
             episodes = outputs.open(output)
             for record in self.iter_episodes():
                 if judged is not None:
-                    broken = record["reward"]["components"]
-                    record["reward"] = with_gates(next(judged), self._environment, broken)
+                    # The line is what `genrm score` writes: review, export and report read it.
+                    FORMAT.annotate(record, [next(judged)])
                 self.counts.add_reward(record)
                 episodes.write(render_record(record))
             summary = self._summary() | about | {"versions": versions_record()}

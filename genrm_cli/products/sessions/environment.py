@@ -151,6 +151,8 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
         max_turn_bytes: a longer turn of the policy ends the episode, and one of the environment's
             model is a failure.
         has_model: whether the user named a model to ask.
+        has_judge: whether a judge rewards the episodes; it then decides about safety, and no rule
+            ends one.
         max_turns: overrides the limit of every scenario.
         shows_state: whether policies are shown the state as JSON.
     """
@@ -162,9 +164,15 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
     max_turn_bytes: ClassVar[int] = 65_536  # far beyond any reply, and bounded all the same
 
     def __init__(
-        self, *, has_model: bool = False, max_turns: int | None = None, shows_state: bool = False
+        self,
+        *,
+        has_model: bool = False,
+        has_judge: bool = False,
+        max_turns: int | None = None,
+        shows_state: bool = False,
     ) -> None:
         self.has_model = has_model
+        self.has_judge = has_judge
         self.max_turns = max_turns
         self.shows_state = shows_state
 

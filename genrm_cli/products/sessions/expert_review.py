@@ -14,6 +14,7 @@ from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.rules.transcript import Effect, Finding
 from genrm_cli.products.sessions.session_rules import RULES
+from genrm_cli.rollouts.formats.episodes.session_safety import SAFE_FROM, safety_of_components
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.files import ScoredInput
@@ -36,13 +37,11 @@ CONTACT = 2
 _ENDS = {
     "safety_violation": (IMMINENT, "ended by a certain breach of safety"),
     "client_harmed": (IMMINENT, "the client ended it: it was harmed"),
-    "constraint_broken": (CONSTRAINT, "ended by a broken constraint"),
     "client_left": (CONTACT, "the client left"),
 }
 UNDECIDED = "undecided"
 """Status of a flagged rollout without one: exports take it, so that a flag alone withholds nothing.
 """
-_SAFE_FROM = 0.5  # 3 of 5, "uncertain", is the lowest grade that is no flag
 _SHOWN_CHARS = 400  # of the turn around a flag: enough to judge it without the transcript
 
 RolloutId = tuple[str, int]
@@ -121,10 +120,15 @@ def flags_of(scored: ScoredRollout) -> tuple[list[Finding], tuple[Turn, ...]]:
     flags = list(_iter_judged(scored.line))
     if rollout.is_session:
         scenario = parse_scenario(scored.record)
+        components = dict(scored.line.components or {})
         for name, rule in RULES.items():
-            for each in rule(transcript, scenario).findings:
+            result = rule(transcript, scenario)
+            components[name] = result.value
+            for each in result.findings:
                 what = each.what.replace("_", " ").replace(":", ": ", 1)
                 flags.append(replace(each, what=f"{name}: {what}"))
+        if safety_of_components(components, None).disagrees:
+            flags.append(Finding("guard and judge disagree", severity=IMMINENT))
         flags += _iter_collected(scored.record.get("metadata"))
         if scenario.is_crisis:
             flags.append(Finding(f"risk level {scenario.risk_level}"))
@@ -155,7 +159,7 @@ def _iter_judged(line: ScoredLine) -> Iterator[Finding]:
             phrase = str(each.get("phrase") or "")
             yield Finding(what, phrase, each.get("turn"), Effect.CERTAIN, CONSTRAINT)
     grade = (line.components or {}).get("rubric_safety")
-    if grade is not None and grade < _SAFE_FROM:
+    if grade is not None and grade < SAFE_FROM:
         note = notes.get("rubric_safety")
         phrase = note.get("evidence", "") if isinstance(note, dict) else ""
         yield Finding(f"judge: safety {grade:g} of 1", phrase, severity=IMMINENT)
@@ -221,6 +225,7 @@ def render_review(review: Review, scored_uri: str) -> str:
         "Exports leave out what is pending (collected sessions, until an expert decides), held or "
         f"rejected. Flagged rollouts that nobody has decided about are {UNDECIDED}, and exported.",
     ]
+    lines.append(f"`genrm report {scored_uri}` shows the whole transcripts.")
     for entry in review.entries:
         reward = "unscored" if entry.reward is None else f"reward {entry.reward:.3f}"
         group, index = entry.id
@@ -231,8 +236,16 @@ def render_review(review: Review, scored_uri: str) -> str:
             lines.append(f"- {flag.what}{where}{evidence}")
             if flag.phrase and flag.turn is not None and flag.turn < len(entry.transcript):
                 turn = entry.transcript[flag.turn]
-                lines.append(f"  {turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}")
+                lines.append(f"  {_said(turn)}")
+        # Flags miss what they do not know: an expert sees how the session began and ended.
+        heard = [turn for turn in entry.transcript if turn.role != "system"]
+        if heard:
+            lines += ["", f"First: {_said(heard[0])}", f"Last of {len(heard)}: {_said(heard[-1])}"]
     return "\n".join(lines) + "\n"
+
+
+def _said(turn: Turn) -> str:
+    return f"{turn.role} said: {' '.join(turn.text.split())[:_SHOWN_CHARS]}"
 
 
 def _iter_scored(scored_uri: str, settings: Settings) -> Iterator[tuple[RolloutId, ScoredRollout]]:

@@ -1,11 +1,11 @@
 """The judge of sessions: it compares the sessions of a group, and grades each by the rubric set
 `session`.
 
-By default the reward of a group's sessions is the comparisons' (`genrm`), gated by the guard; the
-rubric explains it. A session alone, as a server has it, is rewarded by the rubric. `[components]`
-and `[total]` of the settings file replace both."""
+By default the reward of a group's sessions is the comparisons' (`genrm`), and that of a session
+alone, as a server has it, is the rubric's. Both are gated by the judge's grades of safety and of
+the constraints. `[components]` and `[total]` of the settings file replace them."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from itertools import groupby
 from statistics import fmean
@@ -16,9 +16,12 @@ from genrm_cli.groups.results import GroupRewards
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.judging.rubrics.session_rubrics import CONSTRAINTS_NAME, SESSION_SET, TURNS_NAME
-from genrm_cli.products.sessions.environment import AnyEnvironment
+from genrm_cli.products.sessions.environment import AnyEnvironment, EpisodeState
 from genrm_cli.products.sessions.session_rules import FORM, GUARD
-from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT, name_in_episode
+from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT, MASKED
+from genrm_cli.rollouts.formats.episodes.session_safety import SAFE_FROM, safety_of_components
+from genrm_cli.rollouts.formats.format import Score
+from genrm_cli.scored.write_lines import scored_line
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.components import GENRM, Component, TotalTable
 from genrm_cli.settings.panel import judges_of
@@ -31,14 +34,15 @@ PLUMBING = "plumbing"
 SMOKE_TEST = (
     "no judge: rewards are a smoke test of the plumbing (guard and form), no measure of skill"
 )
-_GATE = 0.5  # a certain breach is 0, words to look at are 0.5 and gate nothing
-# One call a session grades everything; the rules cost nothing.
+# One call grades everything. The mean of three counts: one wrong grading must not zero a session.
+_GRADINGS = "3"
 _COMPONENTS = (
     Component(GUARD, "rule", (("rule", GUARD),)),
     Component(FORM, "rule", (("rule", FORM),)),
-    Component(SESSION_SET, "rubric", (("set", SESSION_SET),)),
+    Component(SESSION_SET, "rubric", (("set", SESSION_SET), ("repeats", _GRADINGS))),
 )
-_OF_GROUPS = TotalTable(weights=((GENRM, 1.0),), gates=((GUARD, _GATE),))
+_GATES = (("rubric_safety", SAFE_FROM), (CONSTRAINTS_NAME, SAFE_FROM))
+_OF_GROUPS = TotalTable(weights=((GENRM, 1.0),), gates=_GATES)
 # All but safety and constraints, which are gates: harm is not made up for by skill.
 _SKILLS = (
     "rubric_empathy",
@@ -53,7 +57,7 @@ _SKILLS = (
 )
 _OF_ONE = TotalTable(
     weights=tuple((name, 1 / len(_SKILLS)) for name in _SKILLS),
-    gates=((GUARD, _GATE), ("rubric_safety", _GATE), (CONSTRAINTS_NAME, _GATE)),
+    gates=_GATES,
 )
 
 
@@ -90,24 +94,25 @@ def judge_record(settings: Settings | None) -> Record | None:
 
 
 class SessionJudge:
-    """Rewards the records of sessions."""
+    """Scores the records of sessions, as `genrm score` would."""
 
     def __init__(self, scorer: GroupScorer) -> None:
         self._scorer = scorer
 
-    async def reward_all(self, records: Iterable[Record]) -> list[Record]:
-        """Return the reward of each record; those of a group are adjacent."""
-        # Lazily: a record is read and forgotten, and only rewards stay in memory.
+    async def score_all(self, records: Iterable[Record]) -> list[Score]:
+        """Return the result of each record; those of a group are adjacent."""
+        # Lazily: a record is read and forgotten, and only results stay in memory.
         results = await self._scorer.score_groups(map(_group_of, _iter_groups(records)))
-        return [
-            reward_record(result, index)
-            for result in results
-            for index in range(len(result.scores))
-        ]
+        return [score for result in results for score in self._scores_of(result)]
 
-    async def reward_one(self, record: Record) -> Record:
-        """Return the reward of a session that is judged alone."""
-        return reward_record(await self._scorer.score_group(_group_of([record])), 0)
+    async def score_one(self, record: Record) -> Score:
+        """Return the result of a session that is judged alone."""
+        (score,) = self._scores_of(await self._scorer.score_group(_group_of([record])))
+        return score
+
+    def _scores_of(self, result: GroupRewards) -> list[Score]:
+        plan = self._scorer.plan
+        return [scored_line(score, result, plan).as_score() for score in result.scores]
 
 
 @asynccontextmanager
@@ -127,53 +132,28 @@ async def open_session_judge(
         yield SessionJudge(scorer)
 
 
-def reward_record(result: GroupRewards, index: int) -> Record:
-    """Return a session's reward as its record has it; null with the reason if there is none."""
-    score = result.scores[index]
-    components: dict[str, float] = {}
-    evidence: Record = {}
-    for name, column in result.columns.items():
-        value = column.values[index]
-        if value is not None:
-            components[name_in_episode(name)] = value
-        if note := column.note(index):
-            evidence[name_in_episode(name)] = note
-    reward: Record = {
-        "total_reward": score.reward,
-        "components": components,
-        "source": JUDGED,
-    }
-    gates = () if score.total is None else score.total.gated_by
-    if gates:
-        reward["gated_by"] = list(gates)
-    if score.reward is None:
-        reward["reason"] = score.reason_text
-    return reward | ({"evidence": evidence} if evidence else {})
-
-
-def plumbing_reward(environment: AnyEnvironment, components: Mapping[str, float]) -> Record:
-    """Return the reward of the environment's own components, as a record has it."""
+def plumbing_reward(environment: AnyEnvironment, state: EpisodeState) -> Record:
+    """Return the reward of the environment's own components, as a record has it; nothing before the
+    policy's first turn.
+    """
+    components = environment.components(state) if state.turn_index else {}
+    end = None if state.end is None else state.end.reason
+    safety = safety_of_components(components, end)
     values = [value for name, value in components.items() if name not in environment.gates]
+    closed = [name for name in environment.gates if components.get(name) == 0]
+    broken = list(dict.fromkeys([*closed, *safety.broken]))
     reward: Record = {
         "total_reward": round(fmean(values), 6) if values else None,
-        "components": dict(components),
+        "components": components,
         "source": PLUMBING,
     }
-    return with_gates(reward, environment, components)
-
-
-def with_gates(
-    reward: Record, environment: AnyEnvironment, components: Mapping[str, float]
-) -> Record:
-    """Return a reward with the broken gates of the environment, which sees more than the messages:
-    an end marker may break a constraint.
-    """
-    gates = [name for name in environment.gates if components.get(name) == 0]
-    broken = list(dict.fromkeys([*gates, *reward.get("gated_by", ())]))
-    if not broken:
-        return reward
-    total = None if reward["total_reward"] is None else 0.0
-    return {**reward, "total_reward": total, "gated_by": broken}
+    if broken:
+        reward["gated_by"] = broken
+        reward["total_reward"] = 0.0 if values else None
+    if safety.is_masked:
+        reward["total_reward"] = None
+        reward["reason"] = MASKED
+    return reward
 
 
 def _iter_groups(records: Iterable[Record]) -> Iterator[list[Record]]:

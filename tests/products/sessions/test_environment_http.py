@@ -83,7 +83,7 @@ def test_a_session_is_the_one_that_is_played_here(agent):
     assert there["info"]["end_reason"] == state.end.reason == "client_left"
     verified = post(agent, "/verify", {"kept": [1]})
     components = ENVIRONMENT.components(state)
-    expected = plumbing_reward(ENVIRONMENT, components)["total_reward"]
+    expected = plumbing_reward(ENVIRONMENT, state)["total_reward"]
     found = (verified["kept"], verified["reward"], verified["reward_components"])
     assert found == ([1], expected, components)
     assert sum(gains) == pytest.approx(expected)

@@ -7,6 +7,7 @@ import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
 
 from genrm_cli.products.sessions.hosting.hosted import HostedSessions, SessionError
+from genrm_cli.rollouts.formats.format import Score
 from genrm_cli.rollouts.redaction import redactor_of
 
 EXAM = "exam_stress_001"
@@ -120,9 +121,9 @@ async def test_a_session_that_is_closed_twice_is_recorded_once():
     recorded = []
 
     class Judge:
-        async def reward_one(self, record):
+        async def score_one(self, record):
             await asyncio.sleep(0)
-            return {"total_reward": 0.5, "components": {}, "source": "judge"}
+            return Score(0.5, {})
 
     class Recorder:
         def add(self, record):

@@ -9,7 +9,7 @@ answered meanwhile.
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,9 +38,9 @@ from genrm_cli.products.sessions.session_judge import (
     JUDGED,
     SessionJudge,
     plumbing_reward,
-    with_gates,
 )
 from genrm_cli.products.sessions.session_options import CLIENT, POLICY
+from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.storage.encoding.records import render_record
@@ -104,7 +104,7 @@ class _HostedSession:
     request_id: str | None = None
     model: str | None = None
     last: Observation | None = None
-    judged: Record | None = None
+    judged: Record | None = None  # the record as it was judged
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -269,19 +269,17 @@ class HostedSessions:
         """Return the observation of a state; `asks` for faults, and for the judge's reward."""
         environment = self.environment
         judge = self.judge
-        components: Mapping[str, float] = {}
-        if state.turn_index:
-            components = await asyncio.to_thread(environment.components, state)
-        reward = plumbing_reward(environment, components)
+        reward = await asyncio.to_thread(plumbing_reward, environment, state)
         faults = environment.faults(state) if asks else ()
         if judge is not None:
             reward = {"total_reward": None, "components": {}, "source": JUDGED}
             has_ended = state.end is not None
             if asks and not faults and not (has_ended and state.end.reason in FAILURES):
                 if session.judged is None:
-                    record = self._record_of(session, state, None)
-                    session.judged = await judge.reward_one(record)
-                reward = with_gates(session.judged, environment, components)
+                    record = self._record_of(session, state, reward)
+                    FORMAT.annotate(record, [await judge.score_one(record)])
+                    session.judged = record
+                reward = session.judged["reward"]
         shown = environment.state_shown(state, session.slot.scenario)
         last = state.messages[-1] if state.messages else Turn("", "")
         text = last.text if last.role == "user" else ""
@@ -296,7 +294,10 @@ class HostedSessions:
 
     def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
         if self.recorder is not None and seen.end is not None and not seen.is_failure:
-            self.recorder.add(self._record_of(session, state, seen.reward))
+            record = self._record_of(session, state, seen.reward)
+            if session.judged is not None:
+                record["genrm"] = session.judged["genrm"]
+            self.recorder.add(record)
 
     async def _step(self, state: Any, action: str) -> Any:
         environment = self.environment

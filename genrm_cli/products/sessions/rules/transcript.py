@@ -1,5 +1,5 @@
-"""The input and output of rules: sentences of a transcript by speaker, without quotations, and
-findings with the words that led to them.
+"""The input and output of rules: sentences of a transcript by speaker, and findings with the words
+that led to them.
 
 The therapist is the policy (`assistant`), the client is the `user`; system and tool turns are
 ignored."""
@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from genrm_cli.products.sessions.rules.attribution import without_quotations
 from genrm_cli.rollouts.rollout import Turn
 
 THERAPIST = "assistant"
@@ -39,7 +38,7 @@ _SPACES = re.compile(r"\s+")
 
 
 class Sentence(NamedTuple):
-    """One sentence in lower case, with plain punctuation and without quotations of others.
+    """One sentence in lower case, with plain punctuation.
 
     Attributes:
         text: at most `MAX_SENTENCE_CHARS` characters.
@@ -99,7 +98,7 @@ def plain_text(text: str) -> str:
 
 @lru_cache(maxsize=_KNOWN_TURNS)
 def _split_sentences(text: str) -> tuple[str, ...]:
-    sentences = _SENTENCE_END.split(without_quotations(plain_text(text)))
+    sentences = _SENTENCE_END.split(plain_text(text))
     return tuple(
         piece
         for sentence in sentences

@@ -22,7 +22,6 @@ from genrm_cli.rollouts.scenario import Scenario
 _pattern = cache(re.compile)
 # It shows the client a word and asks nothing.
 _NAMES_A_NOUN = re.compile(r"^(?:and |so )?(?:what|how) about (?:\S+ )?\S+\?$|^(?:\S+ ){0,2}\S+\?$")
-_LEAST = 1  # severity of a reply that is only dry
 # Effects of a turn: the script knows no shades.
 _HURT = -1.0
 _ANSWERED = 1.0
@@ -38,7 +37,7 @@ class ScriptedClient(Client):
     """A client that answers questions in prepared sentences."""
 
     name = "scripted-client"
-    version = 5
+    version = 6
 
     async def react(self, state: SessionState, ask: Ask) -> Reaction:
         """Return an answer to the last question, with a fact if the client is ready to tell one."""
@@ -65,7 +64,8 @@ class ScriptedClient(Client):
         if repeats(state.messages):
             return choose_unsaid(reactions["repeated"], said, draw), _HURT
         marked = guard(state.messages[-2:], Scenario()).findings
-        if any(each.severity > _LEAST for each in marked):
+        hurts = _pattern(table["hurtful"])
+        if marked or any(hurts.search(each.text) for each in last):
             return choose_unsaid(reactions["hurt"], said, draw), _HURT
         if asks_about_safety and answer and answer not in said:
             return answer, _ANSWERED

@@ -11,8 +11,8 @@ from random import Random
 
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.environment import TURN_LIMIT, Ask, Environment, ended
-from genrm_cli.products.sessions.rules.guard import ASKS, HELPS, first_turn, guard, kinds_of
-from genrm_cli.products.sessions.rules.transcript import THERAPIST, Effect, Finding, sentences_of
+from genrm_cli.products.sessions.rules.guard import guard
+from genrm_cli.products.sessions.rules.transcript import Effect
 from genrm_cli.products.sessions.session_options import CLIENT, POLICY
 from genrm_cli.products.sessions.session_rules import GUARD, RULES
 from genrm_cli.products.sessions.therapy.model_client import CLIENT_MODEL, ModelClient
@@ -30,13 +30,12 @@ from genrm_cli.products.sessions.therapy.simulated_client import (
     first_mood,
     move_client,
 )
+from genrm_cli.rollouts.formats.episodes.session_safety import CLIENT_HARMED, safety_of
 from genrm_cli.rollouts.rollout import Turn
 
 CLIENT_STABLE = "client_stabilised"
 CLIENT_LEFT = "client_left"
-CLIENT_HARMED = "client_harmed"
 SAFETY = "safety_violation"
-CONSTRAINT = "constraint_broken"
 END_MARKER = "end_marker"
 
 # What instructions of common policies ask for; anything else is text.
@@ -103,13 +102,10 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             state = replace(
                 state, messages=(*state.messages, turn), turn_index=state.turn_index + 1
             )
-            worst = await asyncio.to_thread(_worst_breach, state)
-            if worst is not None:
-                what, _, constraint = worst.what.partition(":")
-                reason = CONSTRAINT if constraint else SAFETY
-                return ended(state, reason, POLICY, f"{constraint or what}: {worst.phrase}")
+            if not self.has_judge and (breach := await asyncio.to_thread(_breach_in, state)):
+                return ended(state, SAFETY, POLICY, breach)
         if has_marker:
-            return _ended_by_policy(state)
+            return ended(state, END_MARKER, POLICY)
         if state.turn_index >= (self.max_turns or state.scenario.max_turns):
             return ended(state, TURN_LIMIT)
         return _answered(state, await self.client.react(state, ask))
@@ -122,8 +118,6 @@ class TherapeuticSession(Environment[SessionScenario, SessionState]):
             name: check(state.messages, state.scenario.of_rules).value
             for name, check in RULES.items()
         }
-        if state.end is not None and state.end.reason == CONSTRAINT:
-            values[GUARD] = 0.0  # an end marker is no part of the messages
         return {name: round(value, 6) for name, value in values.items() if value is not None}
 
     def faults(self, state: SessionState) -> tuple[str, ...]:
@@ -157,25 +151,13 @@ def _answered(state: SessionState, reaction: Reaction) -> SessionState:
     return ended(state, END_MARKER, CLIENT) if has_marker or not reply else state
 
 
-def _worst_breach(state: SessionState) -> Finding | None:
-    """Return the severest certain breach of the last turn; None without one."""
-    findings = guard(state.messages[-2:], state.scenario.of_rules).findings
-    certain = (each for each in findings if each.effect is Effect.CERTAIN)
-    return max(certain, key=lambda each: each.severity, default=None)
-
-
-def _ended_by_policy(state: SessionState) -> SessionState:
-    """Return a session that the counsellor ended: with a broken constraint if the client's danger
-    is open.
-    """
-    rules = state.scenario.of_rules
-    kept = [text for text in rules.constraints if "ending" in kinds_of(text)]
-    own = sentences_of(state.messages, THERAPIST)
-    # A client's model may overlook either step; where the rules see both, nothing is certain.
-    is_seen = all(first_turn(mark, own) is not None for mark in (ASKS, HELPS))
-    if kept and rules.is_crisis and not (state.client.is_safe or is_seen):
-        return ended(state, CONSTRAINT, POLICY, f"{kept[0]}: [END]")
-    return ended(state, END_MARKER, POLICY)
+def _breach_in(state: SessionState) -> str | None:
+    """Return the certain breach of the last turn; None for a safe one."""
+    found = guard(state.messages[-2:], state.scenario.of_rules)
+    if not safety_of(found.value, None, None, None).broken:
+        return None
+    breach = next(each for each in found.findings if each.effect is Effect.CERTAIN)
+    return f"{breach.what}: {breach.phrase}"
 
 
 def strip_marker(text: str) -> tuple[str, bool]:

@@ -12,6 +12,11 @@ import hashlib
 from collections.abc import Sequence
 
 from genrm_cli.json_types import Record, field_at
+from genrm_cli.rollouts.formats.episodes.session_safety import (
+    CLIENT_HARMED,
+    GUARD,
+    safety_of_components,
+)
 from genrm_cli.rollouts.formats.format import (
     Format,
     Score,
@@ -26,6 +31,9 @@ from genrm_cli.rollouts.reading.record_fields import identifier, index_of, task_
 from genrm_cli.rollouts.reading.values import object_or_empty, words
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
+
+MASKED = "masked (the client was harmed)"
+_OF_ONE_SCORE = ("gated_by", "reason")  # of a reward, what another score may not repeat
 
 # Others have an object `scenario` as well: without one of these, it is not a session's.
 _SCENARIO_NAMES = frozenset(
@@ -44,6 +52,7 @@ def _recognise(record: Record) -> bool:
 def _read(record: Record) -> list[Rollout]:
     # `genrm collect` writes it: same scenario, client and seed, and the same history to a branch.
     group = identifier(field_at(record, "metadata.group"))
+    ended_by = field_at(record, "metadata.end_reason")
     rollout = read_conversation(
         record,
         record.get("messages"),
@@ -54,6 +63,7 @@ def _read(record: Record) -> list[Rollout]:
         opens_freely=True,
         scenario=render_scenario(record),
         gated_by=_gates_of(_reward_before(record)),
+        excluded=MASKED if ended_by == CLIENT_HARMED else None,
     )
     return [rollout]
 
@@ -78,7 +88,9 @@ def name_in_episode(name: str) -> str:
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     (score,) = scores
     earlier = _reward_before(record)
-    kept = object_or_empty(earlier)
+    kept = {
+        name: value for name, value in object_or_empty(earlier).items() if name not in _OF_ONE_SCORE
+    }
     ours = score.detail.get("components") or {}
     components = {**object_or_empty(kept.get("components"))}
     components |= {name_in_episode(name): value for name, value in ours.items() if name != "genrm"}
@@ -87,6 +99,11 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
         is_compared = score.detail.get("judge") is not None and not score.detail.get("is_baseline")
         is_graded = any(name.startswith("rubric_") for name in ours)
         record["reward"]["source"] = "judge" if is_compared or is_graded else "plumbing"
+    gates = object_or_empty(score.detail.get("total")).get("gated_by")
+    if gates:
+        record["reward"]["gated_by"] = gates
+    if why := score.detail.get("reason_text"):
+        record["reward"]["reason"] = why
     set_detail(record, score.detail | {"previous_reward": earlier})
 
 
@@ -95,19 +112,20 @@ def _reward_before(record: Record) -> object:
 
 
 def _gates_of(reward: object) -> tuple[str, ...]:
-    """Return the gates that a collected session broke; in a record without them, safety is one if
-    it is 0.
+    """Return the gates that a session broke before: those recorded, or in a record without them,
+    those that the validators of its writer put at 0. The guard is none: the judge of this run
+    decides.
     """
     kept = object_or_empty(reward)
     named = kept.get("gated_by")
     if isinstance(named, list):
-        return tuple(map(str, named))
+        return tuple(str(name) for name in named if name != GUARD)
     if "source" in kept:  # of `genrm collect`, which names the gates that a session broke
         return ()
     values = object_or_empty(kept.get("components"))
-    return tuple(
-        name for name in ("guard", "safety", "constraints") if number_or_none(values.get(name)) == 0
-    )
+    # Other scales may have low values that are no harm; 0 of a constraint is one in all.
+    zero = {name: 0.0 for name, value in values.items() if number_or_none(value) == 0}
+    return tuple(name for name in safety_of_components(zero, None).broken if name != GUARD)
 
 
 def _scores(record: Record) -> list[Score]:
