@@ -36,7 +36,7 @@ from judge_behaviour import (
 )
 from judge_wire import JSON_HEAD, error_body, header_value, parse_request, render_reply
 
-RECENT_REQUESTS = 50
+RECENT_REQUESTS = 500
 
 
 @dataclass(slots=True)

@@ -43,6 +43,9 @@ class _Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head.cancel()
         super().on_headers_complete()
+        cycle = self.cycle
+        # Asking Starlette costs a task and a cancellation for each request.
+        self.scope["state"]["is_gone"] = lambda: cycle.disconnected or cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head.cancel()

@@ -30,7 +30,7 @@ _READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few second
 
 def build_app(service: RewardService, settings: ServeSettings, token: str | None = None) -> Router:
     """Return the ASGI application for a service."""
-    rounds = RoundsService(service, settings.keep)
+    rounds = RoundsService(service, settings)
     registry = CollectorRegistry()
     registry.register(ServiceCollector(service))
     ProcessCollector(registry=registry)
@@ -39,7 +39,9 @@ def build_app(service: RewardService, settings: ServeSettings, token: str | None
         async def answer(request: Request, body: bytes) -> Response:
             path = request.scope["raw_path"].decode("latin-1")
             query = request.query_params
-            call = Call(body, path, query, rounds, settings, request.is_disconnected)
+            # Another server than ours does not say whether a client has left.
+            is_gone = request.scope.get("state", {}).get("is_gone", lambda: False)
+            call = Call(body, path, query, rounds, settings, is_gone)
             del body  # the handler may wait for long
             return response_of(await handle(call))
 

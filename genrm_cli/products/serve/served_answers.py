@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from genrm_cli.errors import counted
 from genrm_cli.groups.results import GroupRewards, RolloutScore
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.products.serve.reference_answers import WinRate
@@ -20,6 +21,7 @@ class GroupCounts:
 
     Attributes:
         came: members judged together.
+        earlier: of these, how many a late member was compared with; None of members in time.
         reliability: of the rewards, 0 to 1; None if unknown, as for `chance`.
         chance: probability that responses of equal quality get rewards that differ as much.
         worth_training: whether the rewards differ by more than chance; None if unknown, as in the
@@ -52,6 +54,7 @@ class GroupCounts:
     reward_spread: float | None
     caused_failures: int
     unanswered: int
+    earlier: int | None = None
     component_means: Mapping[str, float | None] = field(default_factory=dict)
     reference: WinRate | None = None
 
@@ -62,6 +65,7 @@ class GroupCounts:
         size: int,
         reward_mean_before: float | None = None,
         reference: WinRate | None = None,
+        earlier: int | None = None,
     ) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
@@ -87,20 +91,27 @@ class GroupCounts:
                 each.failure is not None and not each.failure.kind.depends_on_texts
                 for each in failures
             ),
+            earlier=earlier,
             component_means={name: _mean(each.values) for name, each in rewards.columns.items()},
             reference=reference,
         )
 
     @property
-    def status(self) -> Literal["scored", "partial", "failed"]:
-        """`partial` if a member or a reward is missing, `failed` if no member has a reward."""
+    def status(self) -> Literal["scored", "partial", "late", "failed"]:
+        """`partial` if a member or a reward is missing, `late` for a member that was compared with
+        a group judged before, `failed` if no member has a reward.
+        """
         if not self.scored:
             return "failed"
+        if self.earlier:
+            return "late"
         return "scored" if self.scored == self.size else "partial"
 
     @property
     def shortfall(self) -> str | None:
-        """How many members the rewards rest on, if some have not come."""
+        """How many members a reward rests on, if some have not come or were judged before."""
+        if self.earlier:
+            return f"late: compared with {counted(self.earlier, 'earlier member')}"
         return None if self.came >= self.size else f"only {self.came} of {self.size} members came"
 
 

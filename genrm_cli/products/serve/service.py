@@ -381,7 +381,9 @@ class RewardService:
         rewards = self.scorer.reward_late(judged)
         if self.recorder is not None and rewards.scores[index].reward is not None:
             self.recorder.add_late(member, rewards, index)
-        answer = self._answer_of(entry, members, rewards)
+        answer = self._answer_of(
+            entry, members, rewards, earlier=len(members) - 1 if is_late else None
+        )
         done = {
             id_: task.result()
             for id_, task in entry.late_answers.items()
@@ -398,9 +400,10 @@ class RewardService:
         members: Sequence[Member],
         rewards: GroupRewards,
         compared: ReferenceComparisons | None = None,
+        earlier: int | None = None,
     ) -> GroupAnswer:
         reference = None if compared is None else compared.wins.rate()
-        counts = GroupCounts.of(rewards, entry.size, self.counts.rewards.mean, reference)
+        counts = GroupCounts.of(rewards, entry.size, self.counts.rewards.mean, reference, earlier)
         ids = tuple(member.id for member in members)
         return GroupAnswer(entry.name, ids, rewards, counts)
 

@@ -204,6 +204,7 @@ def test_openrlhf_samples_find_their_cohort(served):
         "genrm_failed",
         "genrm_unscored",
         "genrm_came",
+        "genrm_late",
         "genrm_worth_training",
     }
     assert set(replies[0]["extra_logs"]) == counts

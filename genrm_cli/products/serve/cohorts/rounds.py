@@ -1,26 +1,39 @@
 """Rounds: trainers that send no group id of their own use the same group again in each epoch, and
 retry unannounced.
 
-A request says which group and which member it is; it does not say whether it is a retry, another
-equal response, or the same prompt one epoch later. How the earlier requests ended tells them apart:
+A request says which group and perhaps which member it is; it does not say whether it is a retry,
+another equal response, or the same prompt one epoch later. How the earlier requests ended tells
+them apart:
 
-- a client that left without an answer retries;
+- a client that left without an answer retries, or is replaced by whoever comes;
 - a client that has the answer begins the next round, whatever the response;
 - a client that is still waiting is another member, unless the trainer names its members.
+
+Where nobody waits in the latest round any more, a member that it lacks is either late or the first
+of the next round. Nothing about its request says which, so it is held back until another request
+does:
+
+    held ──> a member that has its answer asks again, or too many come ──> the next round
+         ──> nobody comes for as long as members of this group are apart ──> late
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.products.serve.cohorts.cohort import Cohort, Member
+from genrm_cli.products.serve.cohorts.cohort import Cohort, DisagreementError, Member
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.service import RewardService
+from genrm_cli.settings.file_settings import ServeSettings
 
-IsGone = Callable[[], Awaitable[bool]]
+IsGone = Callable[[], bool]
+# Members of one batch come within it, also over a busy network; a step that waits for a late one
+# hardly notices it.
+_SHORTEST_HOLD_S = 5.0
+_BETWEEN_POLLS_S = 15.0  # a client that was told to ask again does so at once, if it is there
 
 
 @dataclass(slots=True)
@@ -28,34 +41,60 @@ class Ticket:
     """The requests of one member in one round, whose key is unique among all rounds of all groups.
 
     Attributes:
-        has_left: whether the client has left without a reward.
+        round: empty while the request is held back.
+        is_gone: whether the latest client has got a reply or has left.
         is_delivered: whether a reward was sent to a client that was still there.
+        is_late: whether its round had closed before.
+        polls: whether the client was told to ask again, and has not yet.
+        came_s: when it came, on the monotonic clock.
     """
 
     round: str
     member_id: str
     digest: bytes
     is_gone: IsGone
-    has_left: bool = False
     is_delivered: bool = False
+    is_late: bool = False
+    polls: bool = False
+    came_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether no client waits, and none has the reward."""
+        return not self.is_delivered and self.is_gone()
 
     def is_over_for(self, digest: bytes) -> bool:
         """Whether a request of this member with this digest cannot be a retry."""
-        return self.is_delivered or (self.has_left and self.digest != digest)
+        return self.is_delivered or (self.digest != digest and (self.polls or self.has_left))
+
+    def ask_again(self, is_gone: IsGone) -> None:
+        """Note that a client repeats the request."""
+        self.is_gone = is_gone
+        self.polls = False
+
+    def expect_again(self) -> None:
+        """Note that the client was told to ask again."""
+        until_s = time.monotonic() + _BETWEEN_POLLS_S
+        self.is_gone = lambda: time.monotonic() > until_s
+        self.polls = True
 
 
 @dataclass(slots=True)
 class Rounds:
     """The latest round of one group: its key, empty before the first, and its tickets by member id.
 
-    `turn` is held while a request is admitted.
+    Attributes:
+        held: tickets that may be late, or of the next round.
+        decided: set once the held ones have a round; another event takes its place.
     """
 
     name: str
     round: str = ""
     tickets: dict[str, Ticket] = field(default_factory=dict)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    held: dict[str, Ticket] = field(default_factory=dict)
+    decided: asyncio.Event = field(default_factory=asyncio.Event)
     requests: int = 0
+    timer: asyncio.TimerHandle | None = None
 
     @classmethod
     def of_kept(cls, name: str, cohort: Cohort | None) -> Self:
@@ -64,22 +103,17 @@ class Rounds:
         """
         if cohort is None:
             return cls(name)
-
-        async def has_left() -> bool:
-            return True
-
         members = (cohort.members | cohort.late).values()
         tickets = {
-            each.id: Ticket(cohort.name, each.id, each.digest, has_left, has_left=True)
-            for each in members
+            each.id: Ticket(cohort.name, each.id, each.digest, lambda: True) for each in members
         }
         return cls(name, cohort.name, tickets)
 
-    async def look(self, digest: bytes, member_id: str | None) -> None:
-        """Ask whether the clients of the requests that this one could repeat have left."""
-        for ticket in self.tickets.values():
-            if ticket.digest == digest or ticket.member_id == member_id:
-                ticket.has_left = ticket.has_left or await ticket.is_gone()
+    @property
+    def spread_s(self) -> float:
+        """Seconds from the first member of the latest round to the last that came in time."""
+        came = [each.came_s for each in self.tickets.values() if not each.is_late]
+        return max(came, default=0.0) - min(came, default=0.0)
 
     def admit(
         self,
@@ -91,50 +125,105 @@ class Rounds:
         *,
         latest: Cohort | None,
     ) -> Ticket:
-        """Return the ticket of a request; `serial` is unique to the round that it may begin.
+        """Return the ticket of a request, without a round if the request is held back; `serial` is
+        unique to the round that it may begin.
 
         `member_id` is None if the trainer sends none. `latest` is the cohort of the latest round;
         None if it is not known any more."""
         if latest is None:
-            self._begin_round(serial)
-        if member_id is None:
-            # An equal response whose client left without an answer.
-            left = (each for each in self.tickets.values() if each.has_left)
-            repeated = next((each for each in left if not each.is_over_for(digest)), None)
-        else:
-            repeated = self.tickets.get(member_id)
-            if repeated is not None and repeated.is_over_for(digest):
-                self._begin_round(serial)  # an epoch later, or dispatched again after an accident
-                repeated = None
-        if repeated is not None:
-            repeated.has_left = False
-            repeated.is_gone = is_gone
+            self.begin_round(serial)
+        is_open = latest is not None and not latest.is_closed
+        repeated = self._repeated(digest, member_id)
+        if repeated is not None and not repeated.is_over_for(digest):
+            repeated.ask_again(is_gone)
+            if is_open:
+                self.settle()  # its round goes on
             return repeated
-        # Without ids, a further response after an answered round is the next epoch's first: as its
-        # missing member, it would be missing there.
-        is_over = latest is not None and latest.is_closed and member_id is None
-        is_answered = is_over and any(each.is_delivered for each in self.tickets.values())
-        if len(self.tickets) >= size or is_answered:
-            self._begin_round(serial)
-        id_ = member_id or digest.hex()[:24]
-        number = 1
-        while id_ in self.tickets:
-            number += 1
-            id_ = f"{digest.hex()[:24]}-{number}"
-        ticket = self.tickets[id_] = Ticket(self.round, id_, digest, is_gone)
+        was_held = repeated is not None and self.held.pop(repeated.member_id, None) is not None
+        if repeated is not None and not was_held:
+            # An epoch later, or dispatched again after an accident.
+            self.begin_round(serial)
+            latest = None
+        if latest is not None and is_open and member_id is None:
+            self._free_seat(latest)
+        free = size - len(self.tickets)
+        is_unclear = latest is not None and self._is_unclear(is_open, member_id)
+        if free <= 0 or (is_unclear and len(self.held) >= free):
+            self.begin_round(serial)
+            latest = None
+            is_unclear = False
+        is_late = latest is not None and latest.is_closed
+        ticket = Ticket("", self._new_id(digest, member_id), digest, is_gone, is_late=is_late)
+        if is_unclear:
+            self.held[ticket.member_id] = ticket
+        else:
+            ticket.round = self.round
+            self.tickets[ticket.member_id] = ticket
+            self.settle()
         return ticket
 
-    def _begin_round(self, serial: int) -> None:
+    def _repeated(self, digest: bytes, member_id: str | None) -> Ticket | None:
+        """Return the ticket that a request may repeat: that of its id, or without ids that of an
+        equal response whose client has left.
+        """
+        known = self.tickets | self.held
+        if member_id is not None:
+            return known.get(member_id)
+        equal = (each for each in known.values() if each.digest == digest)
+        return next((each for each in equal if each.polls or each.has_left), None)
+
+    def _is_unclear(self, is_open: bool, member_id: str | None) -> bool:
+        """Whether a member that the latest round lacks may be of the next one: nobody waits in the
+        latest any more. Without ids it joins an open round in either case.
+        """
+        in_time = [each for each in self.tickets.values() if not each.is_late]
+        nobody_waits = all(each.is_delivered or each.is_gone() for each in in_time)
+        return nobody_waits and bool(in_time) and not (is_open and member_id is None)
+
+    def _free_seat(self, cohort: Cohort) -> None:
+        """Withdraw a member of an open cohort whose client has left: if it comes back, it finds
+        another seat, and if it does not, nobody is compared with an abandoned response.
+        """
+        left = next((each for each in self.tickets.values() if each.has_left), None)
+        if left is not None:
+            del self.tickets[left.member_id]
+            cohort.members.pop(left.member_id, None)
+
+    def _new_id(self, digest: bytes, member_id: str | None) -> str:
+        id_ = member_id or digest.hex()[:24]
+        number = 1
+        while id_ in self.tickets or id_ in self.held:
+            number += 1
+            id_ = f"{digest.hex()[:24]}-{number}"
+        return id_
+
+    def begin_round(self, serial: int) -> None:
+        """Begin a round with the requests that are held back."""
         self.round = f"{self.name}#{serial}"
         self.tickets = {}
+        for each in self.held.values():
+            each.is_late = False
+        self.settle()
+
+    def settle(self) -> None:
+        """Give the requests that are held back a place in the latest round, unless their clients
+        have left.
+        """
+        seated = {id_: each for id_, each in self.held.items() if not each.has_left}
+        for each in seated.values():
+            each.round = self.round
+        self.tickets |= seated
+        self.held = {}
+        self.decided.set()
+        self.decided = asyncio.Event()
 
 
 class RoundsService:
     """Finds the round and the member that a request means, and joins them in a service."""
 
-    def __init__(self, service: RewardService, keep_s: float) -> None:
+    def __init__(self, service: RewardService, settings: ServeSettings) -> None:
         self.service = service
-        self._keep_s = keep_s
+        self._settings = settings
         self._groups: dict[str, Rounds] = {}
         # Not 0: rounds that the journal keeps from before a restart have other names.
         self._serial = time.time_ns()
@@ -153,42 +242,80 @@ class RoundsService:
         result, and all.
 
         The name of the group is the same in each epoch. The id of the member counts only if
-        `is_named`. `asks_again`: a client that gets no reward sends its request again."""
+        `is_named`. `asks_again`: a client that gets no reward sends its request again. A cancelled
+        caller's client was told to ask again."""
         key = f"{name}#"
+        gone = f"group {name!r}: the client of this request had left"
         rounds = self._groups.get(name)
         if rounds is None:
             rounds = self._groups[name] = Rounds.of_kept(name, self.service.restore(key))
         rounds.requests += 1
+        ticket = self._admit(rounds, size, member, is_gone, is_named=is_named)
         try:
-            # One after the other: asking whether clients have left takes time, in which another
-            # request could take the same ticket.
-            async with rounds.turn:
-                member_id = member.id if is_named else None
-                await rounds.look(member.digest, member_id)
-                self._serial += 1
-                earlier = rounds.round
-                ticket = rounds.admit(
-                    member.digest,
-                    size,
-                    self._serial,
-                    is_gone,
-                    member_id,
-                    latest=self.service.table.cohorts.get(rounds.round),
-                )
-                # Else, after a restart, the answers of the last round would be those of this one.
-                if earlier not in ("", ticket.round):
-                    self.service.journal.drop(key)
+            if not ticket.round:
+                await rounds.decided.wait()
+            if not ticket.round:  # nobody gets this reply
+                raise DisagreementError(gone)
             member = replace(member, id=ticket.member_id)
             answer = await self.service.join(ticket.round, size, member, key=key)
+            if ticket.member_id not in answer.ids:
+                raise DisagreementError(gone)
             score = answer.score_of(ticket.member_id)
-            ticket.has_left = (asks_again and score.reward is None) or await is_gone()
-            ticket.is_delivered = ticket.is_delivered or not ticket.has_left
+            has_reply = score.reward is not None or not asks_again
+            ticket.is_delivered = ticket.is_delivered or (has_reply and not is_gone())
+        except asyncio.CancelledError:
+            ticket.expect_again()
+            raise
         finally:
             rounds.requests -= 1
             if not rounds.requests:
                 # A second after the table forgets its cohort, at the latest.
-                asyncio.get_running_loop().call_later(self._keep_s + 1, self._forget, rounds)
+                loop = asyncio.get_running_loop()
+                loop.call_later(self._settings.keep + 1, self._forget, rounds)
         return score, answer
+
+    def _admit(
+        self, rounds: Rounds, size: int, member: Member, is_gone: IsGone, *, is_named: bool
+    ) -> Ticket:
+        self._serial += 1
+        earlier = rounds.round
+        held = len(rounds.held)
+        ticket = rounds.admit(
+            member.digest,
+            size,
+            self._serial,
+            is_gone,
+            member.id if is_named else None,
+            latest=self.service.table.cohorts.get(rounds.round),
+        )
+        # Else, after a restart, the answers of the last round would be those of this one.
+        if earlier not in ("", rounds.round):
+            self.service.journal.drop(f"{rounds.name}#")
+        if len(rounds.held) > held:
+            if rounds.timer is not None:
+                rounds.timer.cancel()
+            loop = asyncio.get_running_loop()
+            rounds.timer = loop.call_later(self._hold_s(rounds), self._end_hold, rounds)
+        return ticket
+
+    def _end_hold(self, rounds: Rounds) -> None:
+        """Nobody else came: those held back are late, or after a restart, which has lost the texts
+        of the others, can be compared with each other only.
+        """
+        latest = self.service.table.cohorts.get(rounds.round)
+        if len(rounds.held) > 1 and latest is not None and latest.judged is None:
+            self._serial += 1
+            rounds.begin_round(self._serial)
+        else:
+            rounds.settle()
+
+    def _hold_s(self, rounds: Rounds) -> float:
+        """Return how long the members of a group may be apart: as the user says, or as far as those
+        of the latest round were.
+        """
+        if self._settings.cohort_idle is not None:
+            return self._settings.cohort_idle
+        return min(self._settings.cohort_deadline, max(_SHORTEST_HOLD_S, rounds.spread_s))
 
     def _forget(self, rounds: Rounds) -> None:
         if not rounds.requests and rounds.round not in self.service.table.cohorts:

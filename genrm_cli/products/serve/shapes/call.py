@@ -37,7 +37,7 @@ class Call:
     query: Mapping[str, str]
     rounds: RoundsService
     settings: ServeSettings
-    is_gone: Callable[[], Awaitable[bool]]
+    is_gone: Callable[[], bool]
 
     def take_json(self) -> Record:
         """Return the body as a JSON object, and forget it."""

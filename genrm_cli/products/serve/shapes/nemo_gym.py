@@ -57,11 +57,14 @@ async def _verify(call: Call) -> JsonReply:
     if rollout.index is not None and is_of_step:
         answer = await call.service.join(name, size, member)
         score = answer.score_of(member.id)
-    else:
-        score, answer = await call.rounds.join(
-            name, size, member, call.is_gone, is_named=rollout.index is not None
-        )
-    return JsonReply(_verified(row, score, answer, call))
+        return JsonReply(_verified(row, score, answer, call))
+    score, answer = await call.rounds.join(
+        name, size, member, call.is_gone, is_named=rollout.index is not None
+    )
+    row = _verified(row, score, answer, call)
+    if answer.counts.earlier:  # those may be of another epoch
+        row = masked(row, row["failure_reason"], row["reward"])
+    return JsonReply(row)
 
 
 def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call) -> Record:

@@ -53,6 +53,7 @@ async def _openrlhf(call: Call) -> JsonReply:
             "genrm_failed": [float(each.score.failed) for each in results],
             "genrm_unscored": [float(each.score.reward is None) for each in results],
             "genrm_came": [float(each.answer.counts.came) for each in results],
+            "genrm_late": [float(bool(each.answer.counts.earlier)) for each in results],
             "genrm_worth_training": [float(is_worth) for is_worth in worth],
         }
     return JsonReply({"rewards": rewards, "scores": scores, "extra_logs": logs})

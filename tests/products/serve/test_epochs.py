@@ -1,0 +1,160 @@
+"""Trainers without group ids of their own, over a real server: whatever is lost, late, repeated or
+cancelled, and across restarts, nobody is compared with another epoch.
+"""
+
+import asyncio
+import random
+import re
+
+import httpx
+import pytest
+from genrm_process import Genrm
+from served import judge_flags, serving, verify_row
+
+SIZE = 4
+FLAGS = ("--cohort-deadline", "3s", "--retries", "0", "--drain", "0.1s", "--no-probe")
+
+# Each row has phases: the epoch, the members that come, and what becomes of all of them. `own`: all
+# of the epoch are compared with each other. `short`: those who came in time are. `late`: compared
+# with those of the same epoch, and said. `gone`: all leave before anybody has an answer.
+ROWS = {
+    "nothing is lost": [(1, "0123", "own"), (2, "0123", "own"), (3, "0123", "own")],
+    "one is lost": [(1, "012", "short"), (2, "3012", "own"), (3, "0123", "own")],
+    "one is lost in each epoch": [(1, "012", "short"), (2, "301", "short"), (3, "2013", "own")],
+    "two are lost": [(1, "01", "short"), (2, "2301", "own")],
+    "all but two are lost twice": [(1, "03", "short"), (2, "120", "short"), (3, "3120", "own")],
+    "one is late": [(1, "012", "short"), (1, "3", "late"), (2, "3012", "own")],
+    "one is late and one is lost": [(1, "01", "short"), (1, "2", "late"), (2, "3012", "own")],
+    "an equal epoch follows": [(1, "0123", "own"), (1, "3210", "own")],
+    "all are cancelled": [(1, "012", "gone"), (2, "3012", "own")],
+    "all but one are cancelled, twice": [(1, "0", "gone"), (2, "12", "gone"), (3, "3120", "own")],
+    "one is lost, the next are cancelled": [
+        (1, "012", "short"),
+        (2, "301", "gone"),
+        (3, "2301", "own"),
+    ],
+}
+
+
+def text_of(row, epoch, member):
+    """Return a response that names its epoch."""
+    return f"({row} epoch {epoch})" + " word" * (1 + (7 * epoch + 3 * int(member)) % 11) * 2
+
+
+def gym(row, epoch, member):
+    """Return a row with a member id and no group id."""
+    own = {"_ng_task_index": 1, "cohort_size": SIZE}
+    return "/verify", verify_row(int(member), text_of(row, epoch, member), asked=row, **own)
+
+
+def openrlhf(row, epoch, member):
+    """Return a sample without any id; its answer is a number in any case."""
+    text = text_of(row, epoch, member)
+    body = {"query": [row + text], "prompts": [row], "labels": ["label"]}
+    return f"/openrlhf?size={SIZE}&on_failure=mean", body
+
+
+def said(reply):
+    """Return how many were judged together as far as the reply says, and whether it is late."""
+    assert reply.status_code == 200, reply.text
+    found = reply.json()
+    if "extra_logs" in found:
+        return int(found["extra_logs"]["genrm_came"][0]), bool(found["extra_logs"]["genrm_late"][0])
+    why = found["failure_reason"] or ""
+    is_late = why.startswith("late: compared with")
+    if why.startswith("only rollout"):
+        return 1, False
+    assert bool(found.get("mask_sample")) is is_late, why
+    few = re.match(r"only (\d) of", why)
+    return int(few[1]) if few else SIZE, is_late
+
+
+async def play(client, shape, name, phases):
+    """Play the phases of a row, and return what went wrong.
+
+    A deadline that passed in vain shows as a missing member.
+    """
+    for epoch, members, becomes in phases:
+        sent = []
+        for member in members:
+            path, body = shape(name, epoch, member)
+            sent.append(asyncio.create_task(client.post(path, json=body)))
+            await client.get("/healthz")  # the server has read what was sent before
+        if becomes == "gone":
+            for each in sent:
+                each.cancel()
+            await asyncio.gather(*sent, return_exceptions=True)
+            await client.get("/healthz")
+            continue
+        found = [said(reply) for reply in await asyncio.gather(*sent)]
+        expected = (SIZE, True) if becomes == "late" else (len(members), False)
+        if becomes != "late" and set(found) != {expected}:
+            return name, epoch, members, found
+        if becomes == "late" and not all(is_late for _, is_late in found):
+            return name, epoch, members, found
+    return None
+
+
+async def play_all(url, shape, rows, order):
+    """Play rows at the same time."""
+    async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
+        named = {f"{shape.__name__}{order} {name}": rows[name] for name in rows}
+        plays = [play(client, shape, name, named[name]) for name in named]
+        assert [each for each in await asyncio.gather(*plays) if each] == []
+
+
+def shuffled(rows, order):
+    """Return rows whose members come in another order; with 0 in the given one."""
+    draw = random.Random(order)
+    mixed = (lambda members: "".join(draw.sample(members, len(members)))) if order else str
+    return {
+        name: [(epoch, mixed(members), becomes) for epoch, members, becomes in phases]
+        for name, phases in rows.items()
+    }
+
+
+def assert_no_epochs_were_mixed(judge_server):
+    """No request to the judge shows responses of two epochs."""
+    for request in judge_server.stats()["recent"]:
+        assert len(set(re.findall(r"\(([^)]* epoch \d)\)", str(request)))) <= 1, request
+
+
+@pytest.fixture(scope="module")
+def short(judge_process, tmp_path_factory):
+    """Keep a server whose cohorts wait for three seconds: even a busy machine sends all."""
+    judge_process.restore()
+    genrm = Genrm(tmp_path_factory.mktemp("epochs"))
+    with serving(genrm, *judge_flags(judge_process.base_url), *FLAGS) as served:
+        yield served
+
+
+@pytest.mark.parametrize("shape", [gym, openrlhf])
+def test_a_lost_member_and_the_next_epoch(short, judge_server, shape):
+    """The index that the last epoch lost comes first, which is the hardest to tell apart."""
+    asyncio.run(play_all(short.url, shape, {"one is lost": ROWS["one is lost"]}, "first"))
+    assert_no_epochs_were_mixed(judge_server)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [gym, openrlhf])
+@pytest.mark.parametrize("order", range(6))
+def test_members_are_compared_with_their_own_epoch(short, judge_server, shape, order):
+    """Every row, its members in random order."""
+    asyncio.run(play_all(short.url, shape, shuffled(ROWS, order), order))
+    assert_no_epochs_were_mixed(judge_server)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [gym, openrlhf])
+def test_a_kill_between_epochs_mixes_none(genrm, judge_server, shape):
+    """After each phase the server is killed, and another continues with its journal."""
+    flags = (*judge_flags(judge_server.base_url), *FLAGS)
+    rows = {
+        name: phases for name, phases in ROWS.items() if not any(e == "late" for *_, e in phases)
+    }
+    for phase in range(3):
+        with serving(genrm, *flags) as served:
+            now = {name: phases[phase : phase + 1] for name, phases in rows.items()}
+            asyncio.run(play_all(served.url, shape, now, 0))
+            served.kill()
+    assert_no_epochs_were_mixed(judge_server)
