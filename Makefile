@@ -16,7 +16,7 @@ LOADERS := .venv-loaders
 LOADER_PIP = $(LOADERS)/bin/python -m pip install
 LOADER_INSTALL = $(if $(shell command -v uv),uv pip install --python $(LOADERS)/bin/python,$(LOADER_PIP))
 LOADER_PACKAGES := tests/products/export/loaders
-NUMERIC := $(addprefix tests/,rewards pairing products/ranking watching products/evaluation metrics scored products/report bench)
+NUMERIC := $(addprefix tests/,rewards pairing products/ranking products/evaluation metrics scored products/report bench)
 LOADER_TESTS := $(LOADER_PACKAGES) tests/products/serve/adapters/loaders
 
 demo: $(INSTALLED)

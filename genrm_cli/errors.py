@@ -10,7 +10,7 @@
     ├── StorageError             5  data that cannot be listed, read or written
     ├── PendingError             6  batches are still in progress
     ├── TooManyUnscoredError     6  the run is done, but too many rollouts stayed unscored
-    └── WatchError               7  the run is done, but the watched judge looks changed or gamed
+    └── ChangedJudgeError        7  `eval --since` is done, and the judge has changed
 
 A message is one paragraph: the location, what was found, what was expected, and what to do next. It
 names settings, never flags: the command line renders them as flags, the Python API as keywords, the
@@ -179,8 +179,8 @@ class PendingError(GenrmError):
     exit_code = 6
 
 
-class WatchError(GenrmError):
-    """The outputs were written, but the watched judges are in a state that the user refuses."""
+class ChangedJudgeError(GenrmError):
+    """A judge was measured again, and its verdicts have changed."""
 
     exit_code = 7
 

@@ -49,7 +49,6 @@ from genrm_cli.storage.leases import take_lease
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
-from genrm_cli.watching.history import Timelines, read_history
 
 FEW = 150
 MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
@@ -176,9 +175,8 @@ def replies(raw, folder):
 
 
 def metrics(raw, folder):
-    """Read a metrics file, and follow the history that it is part of."""
+    """Read a metrics file."""
     (folder / "x.metrics.json").write_bytes(raw)
-    Timelines(read_history([str(folder)], STORE))
     read_run_record(str(folder / "x.metrics.json"), STORE)
 
 

@@ -65,7 +65,6 @@ PRODUCTS = (
     "products.serve",
     "products.sessions",
     "products.tracking",
-    "watching",
 )
 
 # Rule 1. A part of the package imports parts of lower layers only.
@@ -88,18 +87,6 @@ PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when i
 # Frozen tables that plans and formulas take as they are.
 REWARD_TABLES = ("settings.components", "settings.reward_settings")
 PURE = (
-    *(
-        f"watching.{name}"
-        for name in (
-            "watched_records",
-            "evidence",
-            "sentinels",
-            "signals",
-            "timeline",
-            "track",
-            "canaries",
-        )
-    ),
     "rollouts",
     "storage.contract",
     "pairing",

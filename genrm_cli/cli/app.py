@@ -54,8 +54,8 @@ app = typer.Typer(
     name="genrm",
     help="Turn stored RL rollouts into rewards: a generative reward model compares them in pairs.",
     epilog="Exit codes: 0 done; 1 a bug; 2 usage; 3 input unreadable; 4 judge unreachable; 5 "
-    "storage; 6 done, but too many rollouts stayed unscored, or batches are in progress; 7 done, "
-    "but the watched judge looks changed or gamed; 130 interrupted.",
+    "storage; 6 done, but too many rollouts stayed unscored, or batches are in progress; 7 "
+    "eval --since: the judge has changed; 130 interrupted.",
     no_args_is_help=True,
     rich_markup_mode=None,  # plain help: Rich's table cuts names off at 80 columns
     # A traceback with local variables would show texts and keys.

@@ -35,12 +35,12 @@ from genrm_cli.cli.console import (
 from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.errors import (
     INTERRUPTED,
+    ChangedJudgeError,
     GenrmError,
     MissingModelError,
     SettingRef,
     StorageError,
     TooManyUnscoredError,
-    WatchError,
 )
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Setting, setting_of, settings_of
@@ -200,7 +200,7 @@ def ending(*, as_json: bool = False) -> Iterator[None]:
     except GenrmError as error:
         say_error(error)
         # The others end a run whose result has been printed.
-        if as_json and not isinstance(error, TooManyUnscoredError | WatchError):
+        if as_json and not isinstance(error, TooManyUnscoredError | ChangedJudgeError):
             print_json({"error": text_of(error), "exit_code": error.exit_code})
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):

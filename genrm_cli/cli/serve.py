@@ -1,7 +1,7 @@
 """`genrm serve`: rewards over HTTP."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_token
 
 if TYPE_CHECKING:
-    from genrm_cli.products.serve.steps import JudgeWatch, LogStep
+    from genrm_cli.products.serve.steps import LogStep
 
 # What a tracker that hangs may delay the end of the server.
 _LOGGED_WITHIN_S = 30.0
@@ -67,10 +67,9 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
                 )
             )
         with _logging(settings, events) as log_step:
-            open_watch = _watch_of(settings, invocation.api_keys, events)
             run_to_end(
                 serve_until_stopped(
-                    settings, invocation.api_keys, token, events, say_ready, log_step, open_watch
+                    settings, invocation.api_keys, token, events, say_ready, log_step
                 )
             )
 
@@ -91,15 +90,3 @@ def _logging(settings: Settings, events: Events) -> "Iterator[LogStep | None]":
         )
     finally:
         log.close(_LOGGED_WITHIN_S)
-
-
-def _watch_of(
-    settings: Settings, keys: Mapping[str, str], events: Events
-) -> "Callable[[], JudgeWatch] | None":
-    """Return what opens the watch of the judges; None without a [watch] table."""
-    if settings.panel.watch is None:
-        return None
-    from genrm_cli.jobs.context import new_run
-    from genrm_cli.watching.windows import WatchedWindows
-
-    return lambda: WatchedWindows(new_run(settings, keys, on_event=events))

@@ -80,7 +80,6 @@ def compile_plan(settings: Settings) -> GroupPlan:
         rubric_field=given.rubric_field,
         criteria={} if criteria is None else dict(criteria.sentences),
         category_fields=() if criteria is None else criteria.fields,
-        is_watched=settings.panel.watch is not None,
     )
     _refuse_contradictions(settings, plan)
     return plan

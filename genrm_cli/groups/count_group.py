@@ -53,9 +53,7 @@ def count_group(
         rewards.reliability,
         rewards.uncertainty,
         verdicts or VerdictCounts(),
-        [shape.style_density for shape in shapes] if plan.is_watched else (),
     )
-    metrics.addressed_judge += sum(shape.addresses_judge for shape in judged.shapes)
     metrics.add_measures(measures)
     failed = _failures(outcome for _, outcome in judged.results)
     metrics.failed_requests.add(failed, len(judged.results))

@@ -149,7 +149,6 @@ class GroupPlan:
         criteria: the principle by category, for rollouts without one of their own; the category is
             in the first of `category_fields`, dotted paths, that a line has.
         rooms: space for texts in the prompts of the judges whose context is known.
-        is_watched: whether the style of responses is measured, to see what the judges reward.
         lists: which lists to show to listwise judges, instead of pairs.
     """
 
@@ -171,7 +170,6 @@ class GroupPlan:
     criteria: Mapping[str, str] = field(default_factory=dict)
     category_fields: tuple[str, ...] = ()
     rooms: tuple[Room, ...] = ()
-    is_watched: bool = False
     lists: ListPlan = field(default_factory=ListPlan)
 
     def with_chosen_fields(self, rollout: Rollout, record: JsonObject) -> Rollout:

@@ -19,7 +19,6 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.scored.run_record import WatchedRun
 from genrm_cli.settings import Settings
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.storage.store import Store
@@ -44,8 +43,6 @@ class RunContext:
         threads: executor for blocking work; None for the event loop's default.
         shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
         exchange: how a run without calls gets its replies; None for a run that calls its judges.
-        watch: watches the judges: takes the output's URI, its index, its outcomes, the judges and
-            this context once an input is scored; None to watch nothing.
     """
 
     settings: Settings
@@ -59,7 +56,6 @@ class RunContext:
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
     exchange: FileExchange | None = None
-    watch: Callable[..., Awaitable[WatchedRun]] | None = None
 
     @property
     def store(self) -> Store:

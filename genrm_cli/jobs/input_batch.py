@@ -278,8 +278,7 @@ class _BatchRun:
             return replace(decision, status=Status.ASKED, reason=Message.of(reason))
         failures = f"failures: {counts.failures}, " if counts.failures else ""
         rollouts = f"rollouts: {counts.statuses['scored']} of {counts.rollouts}"
-        state = "" if record.watch is None else f", judge: {record.watch.state}"
-        reason = f"{rollouts}, {failures}calls: {counts.calls}{state} ("
+        reason = f"{rollouts}, {failures}calls: {counts.calls} ("
         scored = replace(
             decision,
             status=Status.SCORED,

@@ -1,4 +1,4 @@
-"""Ask the judges about the groups of an input, for `score`, `eval`, `rank` and the watch.
+"""Ask the judges about the groups of an input, for `score`, `eval` and `rank`.
 
 The steps have one order, because each needs what the one before decided:
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from genrm_cli.errors import GenrmError, InputError, JudgeError, StoppedError
+from genrm_cli.errors import InputError, JudgeError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.refusals import refuse_input
@@ -21,12 +21,11 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges
-from genrm_cli.metrics.figures import bug_text
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.describe_run import input_version, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.parse_lines import format_of
-from genrm_cli.scored.run_record import FileRecord, RunRecord, WatchedRun
+from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.encoding.records import (
     Line,
@@ -59,14 +58,6 @@ async def score_task(
             if not await judge_input(index, task.uri, run, judges, journal, outcomes):
                 return None
             await run.in_thread(lambda: conclude(index, run, outcomes, work.scores))
-            watched = None
-            if run.watch is not None:
-                try:
-                    watched = await run.watch(task.places.scored, index, outcomes, judges, run)
-                except (GenrmError, StoppedError):
-                    raise
-                except Exception as error:  # noqa: BLE001  (the state of a judge costs no outputs)
-                    metrics.failed_figures["watch"] = bug_text(error)
         # Rewards that are defaults only because the judge answered no call are no rewards.
         if (
             metrics.rewards_on_defaults
@@ -78,7 +69,7 @@ async def score_task(
                 f"the judge answered none of {metrics.failures} calls, so every reward would be a "
                 f"default: {kind}: {detail}"
             )
-        return await run.in_thread(lambda: work.write(judges.specs, lease, journal, watched))
+        return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
     finally:
         await run.in_thread(opened.close)
 
@@ -116,11 +107,7 @@ class _InputWork:
     started_s: float
 
     def write(
-        self,
-        judges: Sequence[JudgeSpec],
-        lease: Lease | None,
-        journal: Journal | None,
-        watched: WatchedRun | None,
+        self, judges: Sequence[JudgeSpec], lease: Lease | None, journal: Journal | None
     ) -> RunRecord:
         """Write every line with its rewards, and make all outputs appear."""
         run = self.run
@@ -140,7 +127,6 @@ class _InputWork:
             files=tuple(files) if only_file is None else None,
             journal=None if journal is None else journal.path,
             damaged_verdicts=0 if journal is None else len(journal.damaged),
-            watch=watched,
         )
         if "metrics" in self.sinks:
             self.sinks["metrics"].write(render_document(to_json(metrics)))

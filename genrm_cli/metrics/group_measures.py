@@ -30,7 +30,6 @@ class GroupMeasures:
         reliability: share of the spread that is signal.
         uncertainty: standard error of the log odds of the reliability.
         verdicts: ties, first places and flips of its verdicts.
-        markup: of the same responses, in any measure; empty where it is not measured.
     """
 
     rewards: Sequence[float] = ()
@@ -38,7 +37,6 @@ class GroupMeasures:
     reliability: float | None = None
     uncertainty: float | None = None
     verdicts: VerdictCounts = field(default_factory=VerdictCounts)
-    markup: Sequence[float] = ()
 
     @cached_property
     def spread(self) -> float | None:
@@ -60,12 +58,7 @@ class GroupMeasures:
         """Pearson's correlation of reward and length; None below three rewards, or if one does not
         vary.
         """
-        return _correlation(self.rewards, self.lengths)
-
-    @cached_property
-    def markup_effect(self) -> float | None:
-        """Pearson's correlation of reward and markup, likewise."""
-        return _correlation(self.rewards, self.markup)
+        return correlation(self.rewards, self.lengths)
 
 
 def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> VerdictCounts:
@@ -78,7 +71,7 @@ def count_verdicts(of_judges: Iterable[Verdicts], *, in_order: bool = True) -> V
     return counts
 
 
-def _correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return Pearson's correlation; None for few points, or where one of the two does not vary
     or is not measured.
     """

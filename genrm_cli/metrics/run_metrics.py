@@ -108,8 +108,6 @@ class RunMetrics(Mergeable):
     uncertainties: RunningStats = field(default_factory=RunningStats)
     verdict_sums: list[float] | None = None
     length_effect: RunningStats = field(default_factory=RunningStats)
-    markup_effects: RunningStats = field(default_factory=RunningStats)
-    addressed_judge: int = 0
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
     panel: PanelMetrics | None = None
@@ -176,9 +174,6 @@ class RunMetrics(Mergeable):
         effect = self.attempt(LENGTH_FIGURES, lambda: group.length_effect)
         if effect is not None:
             self.length_effect.add(effect)
-        markup_effect = self.attempt(["markup_effect"], lambda: group.markup_effect)
-        if markup_effect is not None:
-            self.markup_effects.add(markup_effect)
         self.groups_noisy += group.is_noisy
         self.groups_without_spread += group.is_flat
 
@@ -282,11 +277,6 @@ class RunMetrics(Mergeable):
     def length_effect_interval(self) -> tuple[float, float] | None:
         """95 % interval of the mean correlation of reward and length."""
         return self.length_effect.interval()
-
-    @property
-    def markup_effect(self) -> float | None:
-        """Mean correlation of reward and markup within groups; only where judges are watched."""
-        return self.markup_effects.mean
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:

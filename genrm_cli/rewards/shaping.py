@@ -30,29 +30,15 @@ _GYM_EMOJI = re.compile(
 )
 
 
-# Words that address the judge, not the user.
-_ADDRESSED = re.compile(
-    r"\b(?:dear|attention|note to(?: the)?|to the|as (?:an?|the)|you are (?:an?|the)) "
-    r"(?:judge|grader|evaluator|reviewer|rater|reward model)\b"
-    r"|\b(?:rate|score|grade|prefer|choose|pick|rank) (?:this|my|the (?:first|second|above)) "
-    r"(?:response|answer)\b"
-    r"|\bthis (?:response|answer) (?:is|should be|must be) (?:rated|scored|preferred|the "
-    r"better|better than)\b",
-    re.IGNORECASE,
-)
-
-
 class TextShape(NamedTuple):
     """The lengths in characters and the style of one rollout's stripped texts, as needed by the
     terms.
 
-    The style density of the answer, and whether it speaks to a judge, are 0 and False if they were
-    not measured."""
+    The style density of the answer is 0 if it was not measured."""
 
     reasoning_chars: int
     answer_chars: int
     style_density: float = 0.0
-    addresses_judge: bool = False
 
 
 def measure_text(
@@ -64,9 +50,7 @@ def measure_text(
     lengths = len(reasoning.strip()), len(answer.strip())
     if not with_style:
         return TextShape(*lengths)
-    return TextShape(
-        *lengths, style_density(answer, as_gym=as_gym), _ADDRESSED.search(answer) is not None
-    )
+    return TextShape(*lengths, style_density(answer, as_gym=as_gym))
 
 
 @dataclass(slots=True)

@@ -39,7 +39,6 @@ from genrm_cli.scored.run_record import (
     RewardRecord,
     RunRecord,
     RunTotals,
-    WatchedRun,
 )
 from genrm_cli.settings import Settings
 from genrm_cli.settings.components import find_kind
@@ -170,7 +169,6 @@ def run_record(
     files: tuple[FileRecord, ...] | None = None,
     journal: str | None,
     damaged_verdicts: int | None = None,
-    watch: WatchedRun | None = None,
 ) -> RunRecord:
     """Return the record of a finished input; see `RunRecord` for the arguments."""
     return extended(
@@ -188,7 +186,6 @@ def run_record(
         versions=versions_record(),
         journal=journal,
         damaged_verdicts=damaged_verdicts,
-        watch=watch,
     )
 
 

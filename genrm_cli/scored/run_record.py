@@ -109,19 +109,6 @@ class RewardRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedRun:
-    """What a watch of the judges says after a run; it adds members that it alone reads.
-
-    Attributes:
-        state: `fine`, `blind`, `look` or `stop`.
-        reasons: why it is not fine, as sentences.
-    """
-
-    state: str = "blind"
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunTotals:
     """The settings of a run over one input or over many, its counts and statistics.
 
@@ -152,7 +139,6 @@ class RunTotals:
             judge's noise; `rings_needed` says with which `ring_k` it would be high.
         length_effect: correlation of reward and length within groups of three or more, with the 95
             % interval of its mean.
-        addressed_judge: responses that speak to a judge; counted where judges are watched.
         failed_requests: requests about groups without a verdict, of all; a panel's judges each
             count.
         first_wins: verdicts that prefer the response shown first, of the decided ones.
@@ -250,8 +236,6 @@ class RunTotals:
     sessions: SessionSummary | None
     length_effect: Statistics
     length_effect_interval: tuple[float, ...] | None
-    markup_effect: float | None
-    addressed_judge: int
     reward: Statistics
     latency: LatencySummary
     wall_time_s: float
@@ -277,7 +261,6 @@ class RunRecord(RunTotals):
         settings_digest: of every setting that changes rewards.
         journal: path of the journal; None without one.
         damaged_verdicts: verdicts of the journal that cannot be read.
-        watch: what watching the judges found; None if they were not watched.
     """
 
     format: Literal[1]
@@ -292,7 +275,6 @@ class RunRecord(RunTotals):
     versions: Mapping[str, str]
     journal: str | None
     damaged_verdicts: int | None = None
-    watch: WatchedRun | None = None
 
     @property
     def parts(self) -> dict[str, FileRecord]:

@@ -198,11 +198,6 @@ class OutputSettings:
     dry_run: bool = setting(
         "Show what the run would do with each input, without doing it.", False, is_common=True
     )
-    fail_on: Literal["never", "look", "stop"] = setting(
-        "With a [watch] table: exit with code 7, after the outputs are written, if the judge's "
-        "state is this or worse.",
-        "never",
-    )
     keep_replies: bool = setting(
         "Include the judge's replies in the comparisons file.",
         False,
@@ -214,11 +209,6 @@ class OutputSettings:
         "Append events (progress, endpoints down and up, ...) to this file as JSON lines."
     )
     quiet: bool = setting("Print errors only.", False, short_flag="-q", is_common=True)
-
-    @property
-    def refused_states(self) -> tuple[str, ...]:
-        """The states of watched judges that `fail_on` refuses; `blind` counts as `look`."""
-        return {"never": (), "look": ("look", "blind", "stop"), "stop": ("stop",)}[self.fail_on]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

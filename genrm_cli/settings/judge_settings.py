@@ -137,37 +137,10 @@ class PanelJudge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchTable:
-    """The `[watch]` table: what is asked besides the comparisons, to see whether the judge has
-    changed or is gamed.
-
-    Attributes:
-        sentinels: labelled pairs that are judged again in each run.
-        history: folder or prefix with the metrics of earlier runs; None for the folder of the
-            output.
-        canaries: share of the responses that are judged once more with a harmless change.
-        auditor: settings of a judge that answers a share of the pairs, overriding those of the run;
-            None without one.
-        audit_share: share of the pairs that it answers, at most one in each group.
-    """
-
-    sentinels: str | None = None
-    history: str | None = None
-    canaries: float = 0.0
-    auditor: tuple[tuple[str, Value], ...] | None = None
-    audit_share: float = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSettings:
-    """Several judges that answer every comparison; without `judges`, the run has a single judge.
-
-    Attributes:
-        watch: how the judges are watched; None to watch nothing.
-    """
+    """Several judges that answer every comparison; without `judges`, the run has a single judge."""
 
     judges: tuple[PanelJudge, ...] = ()
-    watch: WatchTable | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

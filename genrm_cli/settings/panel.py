@@ -6,12 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from genrm_cli.errors import UsageError, naming
-from genrm_cli.settings import checks
 from genrm_cli.settings.checks import (
-    Check,
     first_repeated,
     judge_settings,
-    read_values,
     refuse_unknown,
     table,
 )
@@ -20,7 +17,6 @@ from genrm_cli.settings.judge_settings import (
     JudgeSettings,
     LimitSettings,
     PanelJudge,
-    WatchTable,
 )
 from genrm_cli.settings.kinds import Value
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
@@ -127,23 +123,6 @@ def graders_of(settings: Settings) -> tuple[JudgeConfig, ...]:
     )
 
 
-def auditor_of(settings: Settings) -> JudgeConfig | None:
-    """Return the judge that audits the others; None without one."""
-    watch = settings.panel.watch
-    if watch is None or watch.auditor is None:
-        return None
-    own = {"profile": None, "compat": None, **dict(watch.auditor)}
-    return _further_judge("auditor", own.items(), settings)
-
-
-def every_judge_of(settings: Settings) -> tuple[JudgeConfig, ...]:
-    """Return all judges of a run: those that compare, the graders of components, and the
-    auditor.
-    """
-    auditor = auditor_of(settings)
-    return judges_of(settings) + graders_of(settings) + (() if auditor is None else (auditor,))
-
-
 def _further_judge(
     name: str, values: Iterable[tuple[str, Value | None]], settings: Settings
 ) -> JudgeConfig:
@@ -177,27 +156,3 @@ def _parse_judge(given: object, where: str) -> PanelJudge:
     if "model" not in dict(values):
         raise UsageError(f"{where}: model is missing: the judge's name on its server.")
     return PanelJudge(values)
-
-
-# Of comparisons or of responses.
-_SHARE = checks.number(0.0, 1.0)
-_WATCH: Mapping[str, Check] = {"sentinels": checks.text, "history": checks.text, "canaries": _SHARE}
-
-
-def parse_watch(raw: object, where: str) -> WatchTable:
-    """Parse the `[watch]` table, and `[watch.auditor]` in it."""
-    given = table(raw, where)
-    refuse_unknown(given, (*_WATCH, "auditor"), where)
-    watch = WatchTable(**read_values(given, where, _WATCH))
-    if "auditor" not in given:
-        return watch
-    place = f"{where}.auditor"
-    own = table(given["auditor"], place)
-    refuse_unknown(own, ("share", *OWN_KEYS), place, "an auditor has")
-    if "model" not in own:
-        raise UsageError(
-            f"{place}: model is missing: name a judge from a different family than the one it "
-            "audits."
-        )
-    share = _SHARE(own.get("share", watch.audit_share), f"{place}.share")
-    return replace(watch, auditor=judge_settings(own, f"{place}.", OWN_KEYS), audit_share=share)

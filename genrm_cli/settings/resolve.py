@@ -16,7 +16,6 @@ from genrm_cli.settings.kinds import Value, did_you_mean
 from genrm_cli.settings.panel import (
     judges_of,
     parse_panel,
-    parse_watch,
     refuse_overridden,
 )
 from genrm_cli.settings.reward_settings import COMPATIBLE, PRESETS
@@ -37,7 +36,6 @@ OPENAI_BASE_URL = "OPENAI_BASE_URL"
 # The tables of a settings file but `components`: what they set, and how they are read.
 _PARSERS: Mapping[str, tuple[str, Callable[[object, str], object]]] = {
     "judge": ("panel", parse_panel),
-    "watch": ("watch", parse_watch),
     "criteria": ("criteria", parse_criteria),
     "diversity": ("diversity", parse_diversity),
     "total": ("total", parse_total),

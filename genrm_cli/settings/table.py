@@ -50,7 +50,6 @@ _PANELS = {
 _TABLES = {
     "criteria": ("judge", "criteria"),
     "panel": ("panel", "judges"),
-    "watch": ("panel", "watch"),
     "components": ("rewards", "components"),
     "diversity": ("rewards", "diversity"),
     "total": ("rewards", "total"),
@@ -119,7 +118,6 @@ def digest_of(settings: Settings) -> str:
                 values[key] = [each for each in values[key] if each[0] in names]
         return values
 
-    tables = _TABLES.keys() - {"watch"}  # it changes no reward of a file
-    deciding = {name: value_of(settings, name) for name in names | tables}
+    deciding = {name: value_of(settings, name) for name in names | _TABLES.keys()}
     text = json.dumps(deciding, sort_keys=True, default=as_values)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -112,7 +112,6 @@ def draw_plan(random: Random, *, is_even: bool) -> GroupPlan:
         rewards=RewardPlan(rewards),
         default=Verdict(3.0, 3.0, 3.5, defaulted=True) if is_gym else None,
         shows_as_gym=is_gym,
-        is_watched=True,
     )
 
 
@@ -123,7 +122,7 @@ def judge_drawn(
     random = judges[0].random
     copies = {i: i - 1 for i in range(1, size, 2)} if random.random() < equal_share else {}
     answered = tuple(index for index in range(size) if index not in copies)
-    shapes = [TextShape(0, random.choice((0, 10, 300)), 0.0, False) for _ in range(size)]
+    shapes = [TextShape(0, random.choice((0, 10, 300)), 0.0) for _ in range(size)]
     group = JudgedGroup(
         key, size, None, answered, (True,) * size, (None,) * size, "answer", shapes, copies=copies
     )

@@ -3,11 +3,9 @@
 import pytest
 from genrm_process import make_rollouts, read_lines
 
-from genrm_cli.errors import JudgeError
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, adapt
-from genrm_cli.watching.watcher import Watcher
 
 SCORE = ("score", "in.jsonl", "--offline", "--ring-k", 2)
 
@@ -15,11 +13,6 @@ SCORE = ("score", "in.jsonl", "--offline", "--ring-k", 2)
 def fail(*_):
     """Raise what the logarithm of a negative number raises."""
     raise ValueError("math domain error")
-
-
-def refuse(*_):
-    """Raise what a judge raises that cannot be used."""
-    raise JudgeError("it is gone")
 
 
 def fail_with_noise(batch, calibration):
@@ -94,23 +87,3 @@ def test_a_group_without_rewards_costs_the_others_nothing(scored, monkeypatch):
         assert line["reward"] is None
         assert line["genrm"]["reason"] == "not_computed"
         assert "ValueError: math domain error" in line["genrm"]["reason_text"]
-
-
-def test_a_watch_that_fails_costs_no_outputs(scored, genrm, monkeypatch):
-    """They are written without the state of the judge, and the run ends with 1."""
-    (genrm.folder / "watch.toml").write_text("[watch]\n")
-    monkeypatch.setattr(Watcher, "observe", fail)
-    finished, lines, _, metrics = scored("--config", "watch.toml")
-    assert "watch: ValueError: math domain error" in finished.ended(1).err
-    assert None not in {line["reward"] for line in lines}
-    assert "watch" not in metrics
-
-
-def test_an_auditor_that_cannot_be_used_costs_no_outputs(scored, genrm, monkeypatch):
-    """The verdicts of the judge are paid: their rewards are written, and the watch is blind."""
-    (genrm.folder / "watch.toml").write_text("[watch]\n")
-    monkeypatch.setattr(Watcher, "_ask", refuse)
-    finished, lines, _, metrics = scored("--config", "watch.toml")
-    finished.ended(0)
-    assert None not in {line["reward"] for line in lines}
-    assert (metrics["watch"]["state"], metrics["watch"]["reasons"]) == ("blind", ["it is gone"])

@@ -35,12 +35,6 @@ class EvalOptions:
         metavar="RESULT.json",
         panel="Output",
     )
-    sentinels: str | None = _option(
-        "Also write up to 100 pairs that the judge decides alike in both orders, for a [watch] "
-        "table.",
-        metavar="SENTINELS.jsonl",
-        panel="Output",
-    )
     labels: str | None = _option(
         "People's labels of pairs, to compare the judge with, and to estimate its accuracy from "
         "few of them.",
@@ -90,7 +84,6 @@ def eval_(
     if is_grid:
         used = "--compare-modes" if options.compare_modes else "--grid"
         others = {
-            "--sentinels": options.sentinels,
             "--labels": options.labels,
             "--to-label": options.to_label,
             "--requests-to": settings.offline.requests_to,
@@ -142,9 +135,7 @@ def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
 
     output = options.output
     with watched(settings, find_api_keys(settings)) as run:
-        result = run_to_end(
-            evaluate_judge(pairs, output, run, options.sentinels, options.labels, options.to_label)
-        )
+        result = run_to_end(evaluate_judge(pairs, output, run, options.labels, options.to_label))
     if result is None:
         return 0
     if settings.output.json_output or (output != "-" and not settings.output.quiet):
@@ -159,7 +150,7 @@ def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
         )
     for name, count in result.redactions.items():
         say_warning(masked_text(name, count))
-    places = {"result": output, "sentinels": options.sentinels, "to label": options.to_label}
+    places = {"result": output, "to label": options.to_label}
     for name, uri in places.items():
         if uri not in (None, "-"):
             say(f"{name:<13} {uri}")

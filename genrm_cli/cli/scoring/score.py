@@ -16,7 +16,7 @@ from genrm_cli.cli.scoring.summary import counts_text, outcome_text, show_summar
 from genrm_cli.cli.scoring.trial import recommend, trial_settings
 from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.cli.tables import print_parts
-from genrm_cli.errors import GenrmError, UsageError, counted, how_to_install
+from genrm_cli.errors import GenrmError, UsageError, how_to_install
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.input_batch import BatchReport
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
-    from genrm_cli.watching.watcher import Watcher
 
 # By default, Ray sends usage statistics to its developers each hour, prints notices, and tries for
 # 15 minutes to join a cluster that is gone.
@@ -189,8 +188,6 @@ def _score(
         )
     with Events(output.log_json, FileEvent if report.alone else PlanEvent) as events:
         run = new_run(settings, invocation.api_keys, progress, events)
-        if (watcher := _watcher(run)) is not None:
-            run = replace(run, watch=watcher.observe)
         with showing_progress(progress, events):
             run_to_end(scoring(rollouts, run, report=report))
         last = report.last
@@ -214,17 +211,6 @@ def _score(
             log.close()
         if (error := report.only_error) is not None:
             raise error
-
-
-def _watcher(run: "RunContext") -> "Watcher | None":
-    """Return what watches the judges of a run; None without a [watch] table."""
-    if run.settings.panel.watch is None:
-        return None
-    from genrm_cli.watching.watcher import Watcher
-
-    watcher = Watcher(run.settings)
-    watcher.check(run)
-    return watcher
 
 
 def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
@@ -259,10 +245,5 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     report.is_listed = True
     total = total_of(plans)
     in_total = f"; in total {total.text()}" if len(plans) > 1 else ""
-    totals = total.as_dict()
     say(f"genrm: dry run: {counts_text(report)}{in_total}")
-    if (watcher := _watcher(run)) is not None:
-        calls = watcher.count_calls(total.planned)
-        totals["watch_calls"] = calls
-        say(f"watching the judge takes about {counted(calls, 'further call')}")
-    return totals
+    return total.as_dict()

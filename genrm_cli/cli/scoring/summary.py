@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import flag_of, range_text, rate_text, say, say_warning
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
-from genrm_cli.errors import TooManyUnscoredError, WatchError, counted
+from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunTotals
 
 # Exit codes of runs whose outputs are all there.
-_DONE = (0, TooManyUnscoredError.exit_code, WatchError.exit_code)
+_DONE = (0, TooManyUnscoredError.exit_code)
 # The longest label, `comparisons`, and a gap.
 _LABEL_WIDTH = 13
 # Words follow the lower end of the interval, so a small run is never praised for its mean.
@@ -86,9 +86,6 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         yield "length", f"correlates with the reward by {correlation} within groups"
     if totals.judge.name is not None and totals.verdicts + totals.journal_hits:
         yield "reliability", _reliability_text(totals)
-    if (watch := getattr(totals, "watch", None)) is not None:
-        spent = f"; watching took {counted(watch.calls, 'call')}" if watch.calls else ""
-        yield "judge state", f"{'; '.join((watch.state, *watch.reasons))}{spent}"
     prices = settings.limits.price_in, settings.limits.price_out
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)

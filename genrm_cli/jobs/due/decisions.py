@@ -14,7 +14,6 @@ from genrm_cli.errors import (
     StoppedError,
     TooManyUnscoredError,
     UsageError,
-    WatchError,
     naming,
 )
 from genrm_cli.jobs.context import RunContext
@@ -100,7 +99,7 @@ class Decision:
         """Return the result with the error that a check of its outputs raises."""
         try:
             check()
-        except (FigureError, TooManyUnscoredError, WatchError) as error:
+        except (FigureError, TooManyUnscoredError) as error:
             return replace(self, reason=Message.of(self.reason, "; ", error.message), error=error)
         return self
 

@@ -7,7 +7,6 @@ from genrm_cli.errors import (
     Message,
     SettingRef,
     TooManyUnscoredError,
-    WatchError,
     counted,
     naming,
 )
@@ -15,7 +14,7 @@ from genrm_cli.jobs.due.propose_fields import describe_proposal
 from genrm_cli.jobs.index import InputIndex, Reject
 from genrm_cli.metrics.figures import refuse_failed_figures
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.scored.run_record import RunRecord, RunTotals
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.settings import Settings
 from genrm_cli.verdicts import Reason, StoppedBy
 
@@ -115,9 +114,7 @@ def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) 
 
 
 def refuse_unscored_share(of: RunTotals, settings: Settings) -> None:
-    """Refuse outputs with too many unscored rollouts, or of a watched judge that is not to be
-    trusted.
-    """
+    """Refuse outputs with too many unscored rollouts."""
     most = settings.rewards.max_unscored
     in_groups = of.rollouts - of.group_sizes.get("1", 0)
     if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
@@ -139,9 +136,3 @@ def refuse_unscored_share(of: RunTotals, settings: Settings) -> None:
             SettingRef("max_unscored", most),
             f" allows: {reasons}.",
         )
-    if (
-        isinstance(of, RunRecord)
-        and of.watch is not None
-        and of.watch.state in settings.output.refused_states
-    ):
-        raise WatchError(f"the watched judge says {of.watch.state}: {'; '.join(of.watch.reasons)}.")

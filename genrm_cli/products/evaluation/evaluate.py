@@ -67,8 +67,6 @@ from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Outcome, StoppedBy
 
-_MOST_SENTINELS = 100  # every watched run asks each judge about all of them
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalResult:
@@ -127,7 +125,6 @@ async def evaluate_judge(
     pairs_uri: str,
     result_uri: str | None,
     run: RunContext,
-    sentinels_uri: str | None = None,
     labels_uri: str | None = None,
     to_label_uri: str | None = None,
     journal_for: str | None = None,
@@ -135,10 +132,9 @@ async def evaluate_judge(
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
     it there.
 
-    `sentinels_uri` receives the pairs that fit as sentinels of this judge, and `to_label_uri` those
-    that people should label next; `labels_uri` has what people said so far. `journal_for` names the
-    output whose journal is used, by default that of the result. Return None, without a
-    result, if the pairs wait for replies that a later run will have.
+    `to_label_uri` receives the pairs that people should label next; `labels_uri` has what people
+    said so far. `journal_for` names the output whose journal is used, by default that of the
+    result. Return None, without a result, if the pairs wait for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
 
@@ -150,7 +146,7 @@ async def evaluate_judge(
     check_settings(settings)
     check_journal_place(settings)
     check_offline(settings)
-    places = [uri for uri in (result_uri, sentinels_uri, to_label_uri) if uri is not None]
+    places = [uri for uri in (result_uri, to_label_uri) if uri is not None]
     for uri in places:
         require_rl_prefix(uri, settings.storage.any_prefix)
         require_json_lines(uri)
@@ -181,11 +177,6 @@ async def evaluate_judge(
                 result = replace(result, people=people_quality(result.pairs, labels))
             if result_uri is not None:
                 sinks[result_uri].write(render_document(to_json(result)))
-            if sentinels_uri is not None:
-                for line in _iter_sentinel_lines(
-                    _choose_sentinels(result.pairs), pairs, source, run
-                ):
-                    sinks[sentinels_uri].write(line)
             if to_label_uri is not None:
                 chosen = choose_to_label(result.pairs, labels)
                 for line in _iter_lines_to_label(chosen, result, pairs, source, run):
@@ -316,44 +307,6 @@ def _result_of(
         versions=versions_record(),
         pairs=outcomes,
     )
-
-
-def _choose_sentinels(pairs: Sequence[PairRecord]) -> list[int]:
-    """Return the indices of at most 100 pairs that fit as sentinels, which are judged again in each
-    run, in order.
-
-    Both orders prefer the same response, so that a sound judge repeats itself; of more, some from
-    every margin, since close pairs show a change first."""
-    decided = []
-    for index, pair in enumerate(pairs):
-        if pair.has_both and not pair.is_flipped and pair.credit in (0, 1):
-            verdicts = [order.verdict for order in pair.orders if order.verdict is not None]
-            margin = sum(abs(verdict.score_1 - verdict.score_2) for verdict in verdicts)
-            decided.append((margin, index))
-    decided.sort()
-    count = min(len(decided), _MOST_SENTINELS)
-    return sorted(decided[place * len(decided) // count][1] for place in range(count))
-
-
-def _iter_sentinel_lines(
-    chosen: Sequence[int], pairs: LabelledPairs, source: Source, run: RunContext
-) -> Iterator[bytes]:
-    """Yield the lines of a file of sentinels: prompt, chosen and rejected of the pairs with these
-    indices.
-    """
-    kept = set(chosen)
-    for index, (case, group) in enumerate(pairs.iter_groups(source, run)):
-        if index in kept:
-            better, worse = group.rollouts
-            line = {
-                "id": case.pair.id,
-                "prompt": _messages_of(better),
-                "chosen": better.answer,
-                "rejected": worse.answer,
-            }
-            yield render_record(
-                line if better.principle is None else {**line, "principle": better.principle}
-            )
 
 
 def _messages_of(rollout: Rollout) -> list[Record]:

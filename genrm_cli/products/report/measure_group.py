@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from genrm_cli.metrics.group_measures import GroupMeasures, count_verdicts
+from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rollouts.rollout import words_of
@@ -25,7 +25,8 @@ class GroupFigures:
     Attributes:
         prompt: beginning of its last turn.
         lengths_chars: of the words of each response.
-        measures: its rewards, verdicts, lengths, and the marks of Markdown.
+        measures: its rewards, verdicts and lengths.
+        markup_effect: correlation of reward and marks of Markdown; None if it is unknown.
         asked: requests to judges, those for verdicts on pairs and for grades alike.
         failures: requests without an answer, by kind.
         not_asked: requests that were planned but not made.
@@ -40,6 +41,7 @@ class GroupFigures:
     size: int
     lengths_chars: tuple[int, ...]
     measures: GroupMeasures
+    markup_effect: float | None
     asked: int
     failures: Counter[str]
     not_asked: int
@@ -64,6 +66,8 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
     failures = Counter(
         each.failure.kind.value for each in group.comparisons if each.failure is not None
     )
+    # With a line before it, as a heading or a list may begin the text.
+    markup = [sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded]
     plain = list(filter(None, map(_plain, words)))
     not_asked = failures.pop(FailureKind.NOT_ASKED.value, 0)
     components: dict[str, list[float]] = {}
@@ -82,9 +86,8 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             [lengths[number] for number in rewarded],
             group.line.reliability,
             verdicts=_count_verdicts(pairs),
-            # With a line before it, as a heading or a list may begin the text.
-            markup=[sum(map(f"\n{words[number]}".count, _MARKUP)) for number in rewarded],
         ),
+        markup_effect=correlation(group.rewards, markup),
         asked=len(group.comparisons) - not_asked,
         failures=failures,
         not_asked=not_asked,

@@ -10,7 +10,6 @@ import numpy as np
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.plan_reliability import RingsNeeded, unmeasured_text
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
@@ -185,7 +184,7 @@ def figures_of(
         length_chars=mean_of([float(chars) for group in groups for chars in group.lengths_chars]),
         length_effect=mean_of(effects, 1.0),
         length_histogram=histogram_of(effects, least=-1.0, most=1.0),
-        markup_effect=mean_of(_known(measured, "markup_effect"), 1.0),
+        markup_effect=mean_of(_known(groups, "markup_effect"), 1.0),
         verdicts=verdicts.verdicts,
         failed=share_of(failed, asked),
         failures=failures,
@@ -287,7 +286,7 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
     return dict(total.most_common())
 
 
-def _known(groups: Sequence[GroupMeasures], name: str) -> list[float]:
+def _known(groups: Sequence[object], name: str) -> list[float]:
     values = (getattr(group, name) for group in groups)
     return [value for value in values if value is not None]
 

@@ -12,7 +12,6 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.products.serve.service import RewardService
 
@@ -58,8 +57,6 @@ def _iter_metrics(service: RewardService) -> Iterator[Metric]:
         rate = asdict(steps.win_rate)
         shares = {name: rate[f"{name}_percent"] for name in ("win", "low", "high")}
         yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
-    if steps is not None and steps.watch is not None and steps.watch.latest is not None:
-        yield from _watched(steps.watch.latest)
 
 
 def _of_groups(service: RewardService) -> Iterator[Metric]:
@@ -123,18 +120,6 @@ def _histogram(latencies: Latencies) -> Metric:
     family = HistogramMetricFamily("genrm_judge_latency_seconds", "Latency of judge calls")
     family.add_metric([], [*counts, ("+Inf", seen)], total)
     return family
-
-
-def _watched(latest: Record) -> Iterator[Metric]:
-    state = {latest["state"]: 1.0}
-    yield _labelled(
-        GaugeMetricFamily, "watch_state", "1 for the state of the watched judges", "state", state
-    )
-    values = {name: signal.get("value") for name, signal in latest["signals"].items()}
-    signals = {name: value for name, value in values.items() if value is not None}
-    yield _labelled(
-        GaugeMetricFamily, "watch_signal", "Watched figures in the last window", "signal", signals
-    )
 
 
 def _labelled(

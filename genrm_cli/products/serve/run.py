@@ -11,7 +11,7 @@ from genrm_cli.products.serve.recorder import Recorder
 from genrm_cli.products.serve.serve_app import build_app
 from genrm_cli.products.serve.served_scorer import ServedScorer
 from genrm_cli.products.serve.service import RewardService
-from genrm_cli.products.serve.steps import JudgeWatch, LogStep, StepMetrics
+from genrm_cli.products.serve.steps import LogStep, StepMetrics
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.location import is_remote
@@ -24,7 +24,6 @@ async def serve(
     on_event: OnEvent,
     on_ready: Callable[[str], None],
     log_step: LogStep | None = None,
-    open_watch: Callable[[], JudgeWatch] | None = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C; `api_keys` are by name of the judge."""
     if settings.rewards.unscored not in ("null", "lowest"):
@@ -43,7 +42,7 @@ async def serve(
                 given,
                 on_event,
                 await _recorder(scorer, resources, on_event),
-                _steps(scorer, resources, log_step, open_watch),
+                _steps(scorer, resources, log_step),
             )
             app = build_app(service, given, token)
             await run_server(app, listening, given.read_timeout, on_ready, service.drain)
@@ -66,21 +65,14 @@ async def _recorder(
 
 
 def _steps(
-    scorer: ServedScorer,
-    resources: AsyncExitStack,
-    log_step: LogStep | None,
-    open_watch: Callable[[], JudgeWatch] | None,
+    scorer: ServedScorer, resources: AsyncExitStack, log_step: LogStep | None
 ) -> StepMetrics | None:
     """Return what counts the steps of a scorer, and ends the last one; None if nobody reads
     them.
     """
-    watch = None if open_watch is None else open_watch()
-    if log_step is None and watch is None and scorer.settings.serve.reference is None:
+    if log_step is None and scorer.settings.serve.reference is None:
         return None
-    steps = StepMetrics(scorer.settings, scorer, log_step, watch)
-    # Closed in reverse: the last step ends before the watch and the files do.
-    if watch is not None:
-        resources.push_async_callback(watch.close)
+    steps = StepMetrics(scorer.settings, scorer, log_step)
     resources.callback(steps.end)
     return steps
 

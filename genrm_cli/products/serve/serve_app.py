@@ -15,7 +15,6 @@ from genrm_cli.http_server.router import (
     AccessLimits,
     Answer,
     build_router,
-    error_response,
     response_of,
 )
 from genrm_cli.products.serve.cohorts.rounds import RoundsService
@@ -51,16 +50,6 @@ def build_app(service: RewardService, settings: ServeSettings, token: str | None
         del request, body
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
-    async def watch(request: Request, body: bytes) -> Response:
-        del request, body
-        steps = service.steps
-        if steps is None or steps.watch is None:
-            return error_response(
-                404, "not_found", "nothing is watched: the settings have no [watch] table"
-            )
-        blind = {"state": "blind", "reasons": ["no window has ended yet"]}
-        return response_of(JsonReply(steps.watch.latest or blind))
-
     async def healthz() -> JsonReply:
         counts = {"open": service.open_groups, "waiting": service.waiting}
         return JsonReply({"status": "ok", **counts})
@@ -76,5 +65,5 @@ def build_app(service: RewardService, settings: ServeSettings, token: str | None
     shown = (*own.ROUTES, *nemo_gym.ROUTES, *samples.ROUTES)
     routes = [(method, path, answering(handle)) for method, path, handle in shown]
     pages = [("/healthz", healthz), ("/readyz", readyz)]
-    routes += [("GET", "/metrics", metrics), ("GET", "/v1/watch", watch)]
+    routes.append(("GET", "/metrics", metrics))
     return build_router(routes, pages, AccessLimits(settings, token))

@@ -4,14 +4,11 @@ import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Protocol
 
 from genrm_cli.groups.count_group import count_served_group
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.json_types import Record
-from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.products.serve.reference_answers import (
     ReferenceAnswers,
@@ -31,38 +28,17 @@ verdicts as rows of a table."""
 _MAX_CELL_CHARS = 2_000  # a tracker shows a table, not a document
 
 
-class JudgeWatch(Protocol):
-    """Watches the judges of a server."""
-
-    @property
-    def latest(self) -> Record | None:
-        """What `/v1/watch` shows: the `state` after the last step, and the `value` of each of the
-        `signals` that was measured; None before the first step.
-        """
-
-    def add(self, totals: RunTotals, plan: GroupPlan, judges: OpenJudges) -> None:
-        """Watch a step that has ended; returns at once."""
-
-    async def close(self) -> None:
-        """Wait for steps that are being watched."""
-
-
 class StepMetrics:
     """Counts answered groups. So many of them are a step: no trainer's format says where one ends.
 
     Attributes:
         references: answers to compare responses with.
-        watch: watches the judges at the end of each step; None to watch nothing.
         win_rate: of the latest step in which responses were compared with reference answers; None
             before the first.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        scorer: ServedScorer,
-        log_step: LogStep | None = None,
-        watch: JudgeWatch | None = None,
+        self, settings: Settings, scorer: ServedScorer, log_step: LogStep | None = None
     ) -> None:
         """Read the reference answers, if there are any, and begin the first step; errors as of
         `ReferenceAnswers`.
@@ -70,7 +46,6 @@ class StepMetrics:
         self._settings = settings
         self._scorer = scorer
         self._log_step = log_step
-        self.watch = watch
         self.win_rate: WinRate | None = None
         self.references = ReferenceAnswers(settings, scorer)
         self._begin(1)
@@ -123,8 +98,6 @@ class StepMetrics:
         if self._log_step is not None:
             more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
             self._log_step(self._number, totals, more, self._samples)
-        if self.watch is not None:
-            self.watch.add(totals, plan, self._scorer.open_judges)
         self._begin(self._number + 1)
 
 

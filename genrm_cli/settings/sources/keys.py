@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.judge_settings import JudgeSettings
-from genrm_cli.settings.panel import every_judge_of
+from genrm_cli.settings.panel import graders_of, judges_of
 from genrm_cli.settings.table import Settings
 
 # Ours first: a user may keep OpenAI's key for other programs.
@@ -25,7 +25,7 @@ def find_api_keys(settings: Settings, *, api_key: str | None = None) -> dict[str
     """
     environ = os.environ if api_key is None else {**os.environ, API_KEY_VARIABLES[0]: api_key}
     keys = {}
-    for config in every_judge_of(settings):
+    for config in (*judges_of(settings), *graders_of(settings)):
         try:
             key = find_api_key(config.judge, environ, only_named=config.is_elsewhere)
         except UsageError as error:

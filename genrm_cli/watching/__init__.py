@@ -1,1 +1,0 @@
-"""Watch a judge over many runs: has it changed, is it gamed, does it still tell responses apart?"""
