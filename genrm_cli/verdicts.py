@@ -282,7 +282,7 @@ class Outcome:
         result: the verdict or grades, or the failure.
         attempts: calls made, including retries.
         latency_s: time from the first call to the last answer, including waits.
-        prompt_tokens: sum over all replies, if the server reports them; likewise the two below.
+        prompt_tokens: sum over all replies; likewise the next one.
         reply_text: the content of the last reply; None if there was none.
         from_journal: whether the result comes from the journal; the numbers are then those of the
             original run.
@@ -290,6 +290,8 @@ class Outcome:
         turns: minimum number of calls for an answer; all others are retries.
         reasks: replies without a verdict after which the judge was asked again, in all runs on the
             journal.
+        estimated_replies: replies whose tokens are estimated, because the server did not count
+            them.
     """
 
     result: Judgment | Failure
@@ -302,6 +304,7 @@ class Outcome:
     journal_key: bytes = field(default=b"", compare=False)
     turns: int = 1
     reasks: int = 0
+    estimated_replies: int = 0
 
     @property
     def is_decided(self) -> bool:

@@ -79,7 +79,7 @@ LAYERS = (
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "extensions", "neutralise"),
-    ("errors", "json_types", "regex", "tasks", "version"),
+    ("errors", "json_types", "regex", "tasks", "tokens", "version"),
 )
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
@@ -110,6 +110,7 @@ PURE = (
     "errors",
     "json_types",
     "regex",
+    "tokens",
     "products.ranking.board",
     "products.ranking.leaderboard",
     "products.ranking.looks",

@@ -28,10 +28,11 @@ from genrm_cli.rollouts.reading.chosen_fields import (
 from genrm_cli.rollouts.redaction import Redactor
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.rollouts.scenario import render_scenario
-from genrm_cli.rollouts.shorten import Room, estimate_tokens
+from genrm_cli.rollouts.shorten import Room
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import GENRM, Source, TotalTable
 from genrm_cli.settings.reward_settings import RewardSettings
+from genrm_cli.tokens import estimate_tokens
 from genrm_cli.verdicts import Explanation, Verdict
 
 # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size

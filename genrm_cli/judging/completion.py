@@ -1,5 +1,6 @@
 """Parse the bodies of an OpenAI-compatible server: chat completions and lists of models."""
 
+import math
 import re
 
 import msgspec
@@ -8,6 +9,8 @@ from genrm_cli.judging.requests import Reply
 
 _Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
+# OpenAI and nearly all others; those that copy its newer API.
+_USAGE_FIELDS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
 # vLLM and SGLang; OpenRouter and Together; Mistral; Groq.
 _CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window")
 
@@ -70,15 +73,15 @@ def parse_completion(completion: object) -> Reply:
         if error or choice.get("finish_reason") == "error":
             raise ReportedError(error or "no reason")
         content = message.get("content")
-        usage = _object(_object(completion).get("usage"))
+        prompt_tokens, completion_tokens = _tokens_in(_object(_object(completion).get("usage")))
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         return Reply(
             text=_text_in(content),
             reasoning=_text(reasoning) or "",
             finish_reason=_text(choice.get("finish_reason")),
             refusal=_text(message.get("refusal")),
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            completion_tokens=_count(usage.get("completion_tokens")),
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
             tokens=_tokens(choice.get("logprobs")),
             model=_text(_object(completion).get("model")),
         )
@@ -128,12 +131,30 @@ def _object(value: object) -> _Object:
     return value if isinstance(value, dict) else {}
 
 
-def _count(value: object) -> int | None:
-    """Return a plausible token count; None for anything else, since sums must fit the journal's
-    columns.
-    """
-    return (
-        value
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS
-        else None
+def _tokens_in(usage: _Object) -> tuple[int | None, int | None]:
+    """Return the tokens of prompt and reply, each None if it is unknown.
+
+    Some servers leave reasoning out of the reply's tokens (xAI), but not out of the total."""
+    prompt, completion = (
+        next((count for name in names if (count := _count(usage.get(name))) is not None), None)
+        for names in _USAGE_FIELDS
     )
+    total = _count(usage.get("total_tokens"))
+    if total is not None and prompt is not None:
+        completion = max(completion or 0, total - prompt)
+    elif total is not None and completion is not None:
+        prompt = max(0, total - completion)
+    return prompt, completion
+
+
+def _count(value: object) -> int | None:
+    """Return a plausible token count in any form of a number; None for anything else, since sums
+    must fit the journal's columns.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        count = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return math.ceil(count) if 0 <= count <= _MAX_TOKENS else None

@@ -55,7 +55,14 @@ VERDICT = "verdict"
 FAILURE = "failure"
 NOTE = "note"
 # The costs of an outcome, which its entry keeps.
-_COSTS = ["attempts", "latency_s", "prompt_tokens", "completion_tokens", "reasks"]
+_COSTS = [
+    "attempts",
+    "latency_s",
+    "prompt_tokens",
+    "completion_tokens",
+    "estimated_replies",
+    "reasks",
+]
 _RESULTS: Mapping[str, type[Judgment | Failure]] = {
     "verdict": Verdict,
     "grades": Grades,

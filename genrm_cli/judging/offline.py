@@ -158,7 +158,7 @@ class OfflineJudge(CachedJudge):
             pending = PendingRequest(_second_id(second), self._judge.model, second.body)
         for reply in self._replies_to(pending.id, request):
             outcome.reasks = outcome.silent_replies
-            _count(outcome, reply)
+            _count(outcome, reply, pending.body)
             outcome.result = (
                 reply if isinstance(reply, Failure) else self._judge.read(reply, request)
             )
@@ -191,11 +191,12 @@ class OfflineJudge(CachedJudge):
             outcome.reasks = stored.reasks
             outcome.prompt_tokens = stored.prompt_tokens
             outcome.completion_tokens = stored.completion_tokens
+            outcome.estimated_replies = stored.estimated_replies
             replies = (Reply(stored.reply_text),)
         for reply in replies:
             if stored is None:
                 outcome.reasks = outcome.silent_replies
-                _count(outcome, reply)
+                _count(outcome, reply, request.body)
             second = (
                 reply if isinstance(reply, Failure) else self._judge.second_turn(request, reply)
             )
@@ -219,10 +220,10 @@ def _is_same_reading(outcome: Outcome, stored: Outcome) -> bool:
     return bool(costs(outcome) == costs(stored))
 
 
-def _count(outcome: Outcome, reply: Reply | Failure) -> None:
+def _count(outcome: Outcome, reply: Reply | Failure, body: bytes) -> None:
     outcome.attempts += 1
     if isinstance(reply, Reply):
-        count_reply(outcome, reply)
+        count_reply(outcome, reply.estimated(body))
 
 
 def parse_reply_line(line: Record) -> Reply | CallError | None:

@@ -423,6 +423,7 @@ class RemoteJudge:
         except BaseException:
             self.pool.release_unused(slot)  # cancelled: not the endpoint's fault
             raise
+        reply = reply.estimated(request.body)
         self._latencies.add(loop_time_s() - started_s)
         self._budget.count_reply(reply)
         self.pool.release(slot, Ending.ANSWERED)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from genrm_cli.neutralise.forms import Forms
+from genrm_cli.tokens import estimate_tokens
 from genrm_cli.verdicts import Outcome
 
 Images = tuple[tuple[str, str], ...]
@@ -103,6 +104,7 @@ class Reply(NamedTuple):
         finish_reason: why generation stopped, in the server's terms (`stop`, `length`, ...); None
             if unknown.
         prompt_tokens: tokens read; None if the server does not report them. Likewise the one below.
+        is_estimated: whether one of these counts is an estimate.
         tokens: if requested, the tokens of the text, each with the log probabilities of the
             likeliest tokens in its place, including its own.
     """
@@ -115,6 +117,7 @@ class Reply(NamedTuple):
     completion_tokens: int | None = None
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
     model: str | None = None
+    is_estimated: bool = False
 
     def masked(self, mask: Callable[[str], str]) -> "Reply":
         """Return it with a mask over all that the server wrote."""
@@ -126,11 +129,24 @@ class Reply(NamedTuple):
             model=self.model and mask(self.model),
         )
 
+    def estimated(self, body: bytes) -> "Reply":
+        """Return it with estimates in place of the counts that are unknown, or 0 for a text.
+
+        An unknown cost is not 0: budgets and summaries count the estimates, and say so."""
+        written = self.text + self.reasoning
+        prompt = self.prompt_tokens or estimate_tokens(body)
+        completion = self.completion_tokens or estimate_tokens(written)
+        known = self.prompt_tokens, self.completion_tokens
+        if (prompt, completion) == known:
+            return self
+        return self._replace(prompt_tokens=prompt, completion_tokens=completion, is_estimated=True)
+
 
 def count_reply(outcome: Outcome, reply: Reply) -> None:
     """Add the text and the tokens of a reply to an outcome."""
     outcome.prompt_tokens += reply.prompt_tokens or 0
     outcome.completion_tokens += reply.completion_tokens or 0
+    outcome.estimated_replies += reply.is_estimated
     outcome.reply_text = reply.text
 
 

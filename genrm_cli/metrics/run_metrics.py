@@ -84,6 +84,7 @@ class RunMetrics(Mergeable):
     retries: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    estimated_replies: int = 0
     score_ties: int = 0
     pairs: VerdictCounts = field(default_factory=VerdictCounts)
     first_wins: GroupedCount = field(default_factory=GroupedCount)
@@ -150,6 +151,7 @@ class RunMetrics(Mergeable):
             self.retries += max(0, outcome.attempts - outcome.turns)
             self.prompt_tokens += outcome.prompt_tokens
             self.completion_tokens += outcome.completion_tokens
+            self.estimated_replies += outcome.estimated_replies
 
     def add_scores(self, verdict: Verdict) -> None:
         """Count the scores of a verdict that was used for the rewards."""

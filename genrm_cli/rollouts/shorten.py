@@ -3,16 +3,14 @@
 Tokens are estimated, since a judge's tokeniser is not at hand and requests must be the same in
 every run."""
 
-import string
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
+from genrm_cli.tokens import estimate_tokens
 
-# Tokenisers give each of these a token of its own.
-_DENSE = (string.digits + string.punctuation).encode()
 _TURN_TOKENS = 16  # of the markers around a turn
 _IMAGE_TOKENS = 2_048  # of a photograph; vision models of 2026 take 300 to 4,000
 _LEAST_TOKENS = 64  # less of a text is not worth judging
@@ -26,17 +24,6 @@ class Room(NamedTuple):
 
     tokens: int
     responses: int | None
-
-
-def estimate_tokens(text: str) -> int:
-    """Return about the most tokens of a text: one for each digit and ASCII symbol, one for three
-    other bytes.
-
-    Prose, code, JSON, LaTeX and Chinese take 0.6 to 1.04 times as many with Mistral's vocabularies
-    of 32,000 and 131,000 tokens; base64 takes 1.8 times as many, emoji up to 3 times."""
-    raw = text.encode("utf-8", "replace")
-    others = len(raw.translate(None, _DENSE))
-    return len(raw) - others + -(-others // 3)
 
 
 def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) -> SharedView:

@@ -210,6 +210,7 @@ class RunTotals:
     retries: int
     prompt_tokens: int
     completion_tokens: int
+    estimated_replies: int
     mean_individual_score: float | None
     std_individual_score: float | None
     tiebreak_usage_rate: float | None

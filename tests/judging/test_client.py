@@ -202,7 +202,7 @@ def test_odd_counts_and_words_of_a_server_do_no_harm():
     """Token counts that are no counts are unknown, and so are a finish reason and a refusal that
     are no text.
     """
-    for odd in ["12", 1.5, -3, 10**12, True, None, [], [1], {}]:
+    for odd in ["many", -3, 10**12, float("nan"), True, None, [], [1], {}]:
         usage = {
             "prompt_tokens": odd,
             "completion_tokens": odd,
@@ -290,6 +290,26 @@ def test_an_answer_without_the_key_stays_as_it_is():
     """Short keys are no secrets, and pieces of a key may well be part of an answer."""
     assert KeyMask("EMPTY").mask("EMPTY") == "EMPTY"
     assert KeyMask("token-abc123").mask("token-based, not token-abc123") == "token-based, not [key]"
+
+
+def test_tokens_are_counted_in_any_form_that_servers_report():
+    """Numbers may be texts or floats; reasoning that is left out of the reply's tokens is in the
+    total.
+    """
+    cases = [
+        ({"prompt_tokens": "100", "completion_tokens": "20"}, (100, 20)),
+        ({"prompt_tokens": 100.0, "completion_tokens": 19.5}, (100, 20)),
+        ({"input_tokens": 100, "output_tokens": 20}, (100, 20)),
+        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 3_120}, (100, 3_020)),
+        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}, (100, 20)),
+        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 0}, (100, 20)),
+        ({"prompt_tokens": 100, "total_tokens": "120"}, (100, 20)),
+        ({"completion_tokens": 20, "total_tokens": 120}, (100, 20)),
+        ({"total_tokens": 120}, (None, None)),
+    ]
+    for usage, tokens in cases:
+        reply = parse_completion({"choices": [{"message": {"content": "ok"}}], "usage": usage})
+        assert (reply.prompt_tokens, reply.completion_tokens) == tokens
 
 
 def test_a_reply_that_reports_an_error_is_no_verdict(judge_server):
@@ -422,7 +442,7 @@ def test_the_context_of_a_model_is_read_as_servers_tell_it():
         {"id": "openrouter", "context_length": 131072},
         {"id": "groq", "context_window": 8192},
         {"id": "openai"},
-        {"id": "odd", "max_model_len": "32768"},
+        {"id": "odd", "max_model_len": "many"},
         {"id": "orphan", "parent": "gone"},
     ]
     told = {

@@ -1,5 +1,7 @@
 """What a run may spend, in calls, tokens, money and time: kept to, and said."""
 
+import json
+
 import pytest
 from opened_judge import with_judge
 
@@ -70,6 +72,36 @@ def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(
     of_one = used / opened.budget.calls
     assert 1000 <= used <= 1000 + 4 * of_one
     assert opened.pool.stopped_by == "max_total_tokens"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {},
+        {"usage": None},
+        {"usage": {"prompt_tokens": 0, "completion_tokens": 0}},
+        {"usage": {"prompt_tokens": None}},
+        {"usage": {"prompt_tokens": "40", "completion_tokens": "60"}},
+        {"usage": {"prompt_tokens": 40.0, "completion_tokens": 60.0}},
+        {"usage": {"prompt_tokens": 40, "completion_tokens": 1, "total_tokens": 100}},
+    ],
+)
+@pytest.mark.parametrize("limit", [{"max_tokens": 1_000}, {"max_cost": 1.0}])
+def test_a_budget_stops_whatever_usage_a_server_reports(judge_server, usage, limit):
+    """Unknown is not 0: a reply without usage counts as estimated, and is reported so."""
+    verdict = '{"score_1": 4, "score_2": 2, "ranking": 2}'
+    choice = {"message": {"content": verdict}, "finish_reason": "stop"}
+    judge_server.behave(fault={"body": json.dumps({"choices": [choice], **usage})})
+    opened = with_judge(
+        lambda each: each.ask_all(range(60)),
+        judge_server.base_url,
+        budget=Budget(**limit, price_in=1_000, price_out=1_000),
+    )
+    assert 0 < opened.budget.calls < 60
+    assert opened.pool.stopped_by == ("max_total_tokens" if "max_tokens" in limit else "max_cost")
+    is_reported = bool((usage.get("usage") or {}).get("prompt_tokens"))
+    asked = [each for each in opened.outcomes.values() if each.attempts]
+    assert [each.estimated_replies for each in asked] == [0 if is_reported else 1] * len(asked)
 
 
 def test_a_deadline_lets_calls_in_flight_finish(judge_server):

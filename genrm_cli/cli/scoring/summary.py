@@ -59,7 +59,7 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         yield (
             "comparisons",
             f"{totals.comparisons_planned:,}: {results}; {counted(totals.calls, 'call')}{retries}, "
-            f"{counted(tokens, 'token')}, {totals.wall_time_s:.1f} s",
+            f"{counted(tokens, 'token')}{_estimated_text(totals)}, {totals.wall_time_s:.1f} s",
         )
     failures = [
         f"{count:,} {kind} (for example: {totals.failure_examples.get(kind, '')})"
@@ -90,6 +90,12 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)
         yield "cost", f"{cost:,.2f}"
+
+
+def _estimated_text(totals: "RunTotals") -> str:
+    if not totals.estimated_replies:
+        return ""
+    return f" (estimated for {counted(totals.estimated_replies, 'reply', 'replies')} without usage)"
 
 
 def _rollouts_text(totals: "RunTotals") -> str:

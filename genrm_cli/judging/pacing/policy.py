@@ -40,9 +40,9 @@ class CallPolicy:
 class Budget:
     """The limits of a run and its usage; None means no limit.
 
-    Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server) and
-    `max_cost`. Prices are per million tokens. `calls` includes the second turns that comparisons in
-    progress may still need."""
+    Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server, or
+    estimated) and `max_cost`. Prices are per million tokens. `calls` includes the second turns that
+    comparisons in progress may still need."""
 
     max_calls: int | None = None
     max_tokens: int | None = None
@@ -59,7 +59,7 @@ class Budget:
         return cost_of(self.prompt_tokens, self.completion_tokens, self.price_in, self.price_out)
 
     def count_reply(self, reply: Reply) -> None:
-        """Count the tokens of a reply, if the server reports them."""
+        """Count the tokens of a reply."""
         self.prompt_tokens += reply.prompt_tokens or 0
         self.completion_tokens += reply.completion_tokens or 0
 

@@ -33,7 +33,8 @@ _POLL_S = 0.5  # the progress display is as smooth as that
 _SILENCE_LIMIT_S = 60.0  # a worker answers at once, unless its node is lost or swaps
 _START_LIMIT_S = 180.0  # a cold node takes a while to start its first worker
 _STOP_LIMIT_S = 6.0  # below the ten seconds that `docker stop` waits
-_SPENT = ("calls", "prompt_tokens", "completion_tokens", "retries")  # fields of `RunMetrics`
+# Fields of `RunMetrics`.
+_SPENT = ("calls", "prompt_tokens", "completion_tokens", "estimated_replies", "retries")
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,4 +85,11 @@ def outcome_for(
 
 def without_cost(outcome: Outcome) -> Outcome:
     """Return an outcome whose cost counts for another pair of its list."""
-    return replace(outcome, attempts=0, latency_s=0.0, prompt_tokens=0, completion_tokens=0)
+    return replace(
+        outcome,
+        attempts=0,
+        latency_s=0.0,
+        prompt_tokens=0,
+        completion_tokens=0,
+        estimated_replies=0,
+    )

@@ -36,7 +36,11 @@ UNREADABLE = Reply("Both are fine.", finish_reason="stop")
 def _read(reply: Reply, shown: PairwisePrompt) -> Verdict | Failure:
     """Read a reply in no time: how replies are parsed does not matter here."""
     del shown
-    return Verdict(4, 2, 2) if reply is VERDICT else Failure(FailureKind.NO_VERDICT, reply.text)
+    return (
+        Verdict(4, 2, 2)
+        if reply.text == VERDICT.text
+        else Failure(FailureKind.NO_VERDICT, reply.text)
+    )
 
 
 PROFILE = replace(PROFILES["nemotron"], parse_reply=_read)
