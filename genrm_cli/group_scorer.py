@@ -1,7 +1,6 @@
 """Score groups in memory: judge them, calibrate the judge, compute the rewards."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -10,13 +9,12 @@ from types import TracebackType
 from typing import Self
 
 from genrm_cli.groups.check import check_settings, judge_specs, open_options
-from genrm_cli.groups.compile import compile_plan, fit_budget
+from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, verdicts_of
 from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet
@@ -162,13 +160,12 @@ class GroupScorer:
             RuntimeError: the scorer is not open.
         """
         judges = self._open_set()
-        plan = self._fitted_plan([group])
-        judged = await judge_group(self._begin(group, plan), plan, judges)
-        finished = self._finish(judged, plan)
+        judged = await judge_group(self._begin(group), self._plan, judges)
+        finished = self._finish(judged)
         given = calibration or self._given_calibration
         if given is None:
             given = Calibration(failures=self._failures.fit())
-        (rewards,) = self._reward([finished], plan, given)
+        (rewards,) = self._reward([finished], given)
         return rewards
 
     async def score_once(self, group: Group) -> GroupRewards:
@@ -185,8 +182,7 @@ class GroupScorer:
         Args:
             groups: any iterable. The next group is taken when all requests of the previous one have
                 been made, so the setting `concurrency` also limits the groups in progress. The
-                texts of a finished group are released. With the setting `budget`, the number of
-                calls for all groups, all groups are read first.
+                texts of a finished group are released.
             calibration: calibration of the judge; by default the scorer's own, or else one fitted
                 to these groups, as in `genrm score`.
 
@@ -194,29 +190,21 @@ class GroupScorer:
             GenrmError: see `score_group`. Requests in flight are cancelled.
         """
         judges = self._open_set()
-        plan = self._plan
-        if self._settings.pairing.budget is not None:
-            groups = list(groups)
-            plan = self._fitted_plan(groups)
         judged: dict[int, JudgedVerdicts] = {}
 
         def keep(number: int, group: JudgedGroup) -> None:
-            judged[number] = self._finish(group, plan)
+            judged[number] = self._finish(group)
 
-        numbered = ((number, self._begin(group, plan)) for number, group in enumerate(groups))
-        await judge_groups(numbered, plan, judges, keep)
+        numbered = ((number, self._begin(group)) for number, group in enumerate(groups))
+        await judge_groups(numbered, self._plan, judges, keep)
         in_order = [judged[number] for number in range(len(judged))]
         given = calibration or self._given_calibration
         if given is None:
-            statistics = CalibrationStatistics(is_listwise=plan.is_listwise)
+            statistics = CalibrationStatistics(is_listwise=self._plan.is_listwise)
             for group in in_order:
                 statistics.add_group(group.judged.size, group.used, group.lists)
             given = replace(statistics.fit(), failures=self._failures.fit())
-        return self._reward(in_order, plan, given)
-
-    def _fitted_plan(self, groups: Iterable[Group]) -> GroupPlan:
-        sizes = Counter(len(find_answered(group, self._plan)[1]) for group in groups)
-        return fit_budget(self._plan, sizes, self._settings.pairing.budget)
+        return self._reward(in_order, given)
 
     def _open_set(self) -> JudgeSet:
         if self._judges is None:
@@ -225,8 +213,9 @@ class GroupScorer:
             raise RuntimeError(_OTHER_LOOP)
         return self._judges
 
-    def _begin(self, group: Group, plan: GroupPlan) -> Group:
+    def _begin(self, group: Group) -> Group:
         """Count a group before it is judged."""
+        plan = self._plan
         if plan.shows_as_gym and group.records:
             group = replace(
                 group, rollouts=list(map(with_gym_response, group.rollouts, group.records))
@@ -239,17 +228,16 @@ class GroupScorer:
         metrics.comparisons_planned += plan.count_requests(len(find_answered(group, plan)[1]))
         return group
 
-    def _finish(self, judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
+    def _finish(self, judged: JudgedGroup) -> JudgedVerdicts:
         """Count a judged group and add its verdicts to the calibration."""
-        verdicts = verdicts_of(judged, plan)
+        verdicts = verdicts_of(judged, self._plan)
         self._statistics.add_group(judged.size, verdicts.used, verdicts.lists)
         self._failures.add_group(verdicts.trials)
         self.metrics.groups_done += 1
         return verdicts
 
-    def _reward(
-        self, groups: list[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
-    ) -> list[GroupRewards]:
+    def _reward(self, groups: list[JudgedVerdicts], calibration: Calibration) -> list[GroupRewards]:
+        plan = self._plan
         results = reward_verdicts(groups, plan, calibration)
         variances = [result.variance for result in results if result.variance is not None]
         for variance in variances:

@@ -30,16 +30,6 @@ def check_settings(settings: Settings) -> None:
     given = settings.input
     if (given.prompt_field or given.id_field) and given.response_field is None:
         raise UsageError(naming("$prompt_field and $id_field require $response_field."))
-    pairing = settings.pairing
-    if pairing.budget is not None and pairing.strategy != "ring":
-        raise UsageError(
-            naming(
-                "$budget chooses the size of a ring, which $strategy does not have; omit one of "
-                "them, or use "
-                "$max_calls as a hard limit.",
-                strategy=pairing.strategy,
-            )
-        )
     judges = judges_of(settings) if asks_for_verdicts(settings) else ()
     for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
         try:

@@ -1,7 +1,7 @@
 """Compile the settings into the plan of a run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import fields
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.groups.graders import ROW_SET, graders_in
@@ -181,36 +181,6 @@ def judge_name(settings: Settings) -> str | None:
     if not settings.panel.judges and settings.judge.judge is not None:
         return LEXICAL_VERSION
     return " + ".join(config.name for config in judges_of(settings)) or None
-
-
-def fit_budget(plan: GroupPlan, sizes: Mapping[int, int], budget: int | None) -> GroupPlan:
-    """Return the plan with the largest ring whose calls stay within the budget, if there is one.
-
-    Args:
-        plan: plan of the run.
-        sizes: number of groups by number of rollouts with a response.
-        budget: number of calls; None for no limit.
-
-    Raises:
-        UsageError: the budget does not allow a single comparison.
-    """
-    if budget is None:
-        return plan
-    without = replace(plan, pairing=replace(plan.pairing, strategy="ring", ring_k=0.0))
-    fixed = sum(groups * without.count_requests(n) for n, groups in sizes.items())
-    if fixed > budget:
-        raise UsageError(
-            SettingRef("budget", budget), f" is too small: grading alone takes {fixed} calls."
-        )
-    per_comparison = sum(judge.turns for judge in plan.judges)
-    calls = max(0, budget - fixed) // max(1, per_comparison)
-    pairing = plan.pairing.with_calls(sizes, calls)
-    is_empty = not any(pairing.count(n) for n in sizes)
-    if plan.compares_pairs and is_empty and any(n > 1 for n in sizes):
-        raise UsageError(
-            SettingRef("budget", budget), " is too small for one comparison in each group."
-        )
-    return replace(plan, pairing=pairing)
 
 
 def compile_rewards(settings: Settings) -> RewardPlan:

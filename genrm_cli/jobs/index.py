@@ -5,14 +5,12 @@ holds some tens of bytes of a rollout: its group, its place and its lengths. Tex
 disk, and a group is read back when it is judged.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from genrm_cli.errors import InputError, Message, SettingRef
-from genrm_cli.groups.compile import fit_budget
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import MAX_COMPARED, GroupPlan
 from genrm_cli.jobs.context import RunContext
@@ -78,7 +76,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
     """The rollouts of an input, in groups. Use it as a context manager.
 
     Attributes:
-        plan: plan of the run, with the largest ring that a budget allows.
+        plan: plan of the run.
         rejects: the first few lines that could not be read.
         first_lines: the first line of each format: its number, its record, the format and its
             first rollout.
@@ -206,13 +204,7 @@ def index_input(
             if count == index.table.answered:  # the name is probably wrong
                 setting = SettingRef(field_name, getattr(index.plan, field_name))
                 raise InputError(f"{sources.uris[0]}: no rollout has a value under ", setting, ".")
-        # Before the budget is fitted: what a trial leaves out costs nothing.
         _leave_out_after(run.settings.limits.limit, index.table)
-        if (budget := run.settings.pairing.budget) is not None:
-            comparable = (rows for rows in index.table.iter_groups() if not index.table.mixed(rows))
-            index.plan = fit_budget(
-                run.plan, Counter(map(index.table.count_answered, comparable)), budget
-            )
         count_groups(index, run.metrics)
     except BaseException:
         index.__exit__(None, None, None)

@@ -1,5 +1,4 @@
-"""Plan the comparisons of a group of n rollouts: which pairs, how many calls, and the plan that
-fits a budget.
+"""Plan the comparisons of a group of n rollouts: which pairs, and how many calls.
 
 Plans name rollouts by their index in the group, 0 to n - 1. Source of `circular` and `all_pairs`
 and their order: NVIDIA NeMo Gym, `genrm_compare`, `generate_comparison_pairs`.
@@ -9,10 +8,9 @@ of one offset o is all (t, t + o mod n). Rings are added until all pairs are com
 rollouts of an even n form two rings of half the length, one for each order. Then the rings repeat
 in the other order."""
 
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from heapq import heappop, heappush
@@ -24,7 +22,6 @@ from typing import NamedTuple
 _Pairs = list[tuple[int, int]]
 AGAINST_FIRST = "against_first"
 """A strategy of ours: each rollout but the first against the first one."""
-_SHARES = 10_000  # steps per ring when `ring_k` is fitted to a budget
 
 
 class Comparison(NamedTuple):
@@ -107,24 +104,6 @@ class PairingPlan:
     def count_further(self, n: int) -> int:
         """Count those that depend on the verdicts of the others."""
         return 0 if self.goal == "rewards" else max(0, self.count(n) - count_first(n, self.goal))
-
-    def with_calls(self, group_sizes: Mapping[int, int], calls: int) -> "PairingPlan":
-        """Return the rings with the smallest `ring_k`, in ten-thousandths, that use as many of the
-        calls as possible.
-
-        Every group gets the same share of its next ring, rounded down to whole comparisons, so up
-        to about one call per group stays unused. `ring_k` is 0 if the calls allow no comparison.
-        `group_sizes` is the number of groups by the number of their comparable rollouts."""
-
-        def rings(share: int) -> PairingPlan:
-            return replace(self, strategy="ring", ring_k=share / _SHARES)
-
-        def needed(share: int) -> int:
-            return sum(groups * rings(share).count(n) for n, groups in group_sizes.items())
-
-        shares = range(max((len(ring_sizes(n)) for n in group_sizes), default=0) * _SHARES + 1)
-        most = needed(bisect_right(shares, calls, key=needed) - 1)
-        return rings(bisect_left(shares, most, key=needed))
 
 
 def plan_further(

@@ -73,11 +73,6 @@ class PairingSettings:
         high=10_000,
         is_common=True,
     )
-    budget: int | None = reward_setting(
-        "Number of calls for each input: genrm chooses the largest ring that fits. Does not count "
-        "retries; for a hard limit, use $max_calls.",
-        low=1,
-    )
     repeats: int = reward_setting(
         "Number of times to ask every comparison, or orders in which to show every list.",
         1,

@@ -1,11 +1,11 @@
 """Measure `genrm rank` on recorded verdicts: `python tests/bench/ranking.py FILE SOURCE/JUDGE...`.
 
 The file has verdicts of all pairs in both orders, in the form of tests/bench/recorded.py. Draws of
-its prompts show how often an interval holds what all prompts say, and budgets show what a plan
-saves against all pairs on fewer prompts. Without a file, `--field K GAP` simulates K policies whose
-neighbours are GAP Elo apart; with `--cycles`, it counts warnings of cycles instead. `--looks`
-counts how often equal policies are called different if one looks after every prompt, on GPT-4's
-verdicts in tests/ranking, and how many prompts show 5 points (simulated)."""
+its prompts show how often an interval holds what all prompts say. Without a file, `--field K GAP`
+simulates K policies whose neighbours are GAP Elo apart; with `--cycles`, it counts warnings of
+cycles instead. `--looks` counts how often equal policies are called different if one looks after
+every prompt, on GPT-4's verdicts in tests/ranking, and how many prompts show 5 points (simulated).
+"""
 
 import argparse
 import sys
@@ -28,8 +28,6 @@ from genrm_cli.products.ranking.looks import (
     share_interval,
 )
 from genrm_cli.products.ranking.outcomes import Outcomes, OutcomeTable
-from genrm_cli.products.ranking.pair_plan import Pair, spread_pairs
-from genrm_cli.products.ranking.strengths import fit_strengths
 
 
 def drawn(outcomes: Outcomes, prompts: np.ndarray) -> Outcomes:
@@ -60,20 +58,6 @@ def read_recorded(path: str, judge: str) -> Outcomes:
         for (first, second), each in zip(pairs, found, strict=True):
             table.add(first, second, 0.0, each.verdict)
     return table.outcomes()
-
-
-def of_pairs(outcomes: Outcomes, plan: dict[int, list[Pair]]) -> Outcomes:
-    """Return the outcomes of the pairs that a plan chose."""
-    chosen = np.array(
-        [[prompt, a * outcomes.k + b] for prompt, pairs in plan.items() for a, b in pairs]
-    )
-    keys = outcomes.prompt * outcomes.k**2 + outcomes.pair
-    at = np.flatnonzero(np.isin(keys, chosen[:, 0] * outcomes.k**2 + chosen[:, 1]))
-    fields = {
-        name: getattr(outcomes, name)[at]
-        for name in ("prompt", "first", "second", "won", "longer", "by_rule")
-    }
-    return replace(outcomes, **fields)
 
 
 def held(board: Leaderboard, truth: Leaderboard) -> Iterator[tuple[str, float]]:
@@ -150,61 +134,6 @@ def simulated(k: int, gap: float, prompts: int = 4_000) -> Outcomes:
     shown = (np.tile(first, prompts), np.tile(second, prompts))
     zeros = np.zeros(odds.size)
     return Outcomes(table, np.ones((prompts, k)), prompt, *shown, won.ravel(), zeros, zeros > 0)
-
-
-def gap_errors(outcomes: Outcomes, truth: np.ndarray) -> tuple[float, float, float]:
-    """Return the mean variance of gaps between strengths: stated, found against all prompts, stated
-    of neighbours.
-    """
-    fit = fit_strengths(outcomes)
-    place = np.argsort(np.argsort(-truth))
-    if fit is None:
-        return np.nan, np.nan, np.nan
-    a, b = np.triu_indices(outcomes.k, 1)
-    stated = fit.cov[a, a] + fit.cov[b, b] - 2 * fit.cov[a, b]
-    real = (fit.theta[a] - fit.theta[b] - truth[a] + truth[b]) ** 2
-    return (
-        float(stated.mean()),
-        float(real.mean()),
-        float(stated[abs(place[a] - place[b]) == 1].mean()),
-    )
-
-
-def savings(
-    outcomes: Outcomes, prompts: int, budget: int, rounds: int
-) -> dict[str, tuple[float, ...]]:
-    """Return the variances of `gap_errors` for two plans of the same calls, on drawn prompts."""
-    generator = np.random.default_rng(1)
-    k = outcomes.k
-    every = list(combinations(range(k), 2))
-    truth = fit_strengths(outcomes).theta
-    found: dict[str, list[tuple[float, float, float]]] = {}
-    for number in range(rounds):
-        # A sample without repeats: the rest of a drawn prompt would be known.
-        sample = drawn(outcomes, generator.permutation(len(outcomes.chars))[:prompts])
-        offers = {prompt: [(pair, 2) for pair in every] for prompt in range(prompts)}
-        few = dict(list(offers.items())[: max(1, budget // (2 * len(every)))])
-        for name, offered in (("all pairs, fewer prompts", few), ("spread", offers)):
-            chosen = of_pairs(sample, spread_pairs(offered, k, budget, number))
-            found.setdefault(name, []).append(gap_errors(chosen, truth))
-    return {name: tuple(np.nanmean(each, axis=0)) for name, each in found.items()}
-
-
-def tell_savings(name: str, outcomes: Outcomes, prompts: int, budget: int, rounds: int) -> None:
-    """Print the standard errors of gaps in Elo for each plan, and the calls that it saves against
-    all pairs.
-    """
-    plans = savings(outcomes, prompts, budget, rounds)
-    for plan, found in plans.items():
-        base = plans["all pairs, fewer prompts"]
-        shown = [
-            f"{what} {ELO * each**0.5:.1f} Elo ({100 * (1 - each / other):.0f} % of the calls "
-            "saved)"
-            for what, each, other in zip(
-                ("stated", "found", "neighbours"), found, base, strict=True
-            )
-        ]
-        print(f"{name}, {budget} calls, {plan}: {', '.join(shown)}", flush=True)
 
 
 def claims(shares: np.ndarray, comparisons: int, *, one_look: bool) -> np.ndarray:
@@ -293,7 +222,6 @@ def main() -> None:
     parser.add_argument("--field", type=int, nargs=2, metavar=("K", "GAP"))
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--prompts", type=int, nargs="*", default=[20, 50])
-    parser.add_argument("--budget", type=int, nargs="+", default=[])
     parser.add_argument("--one-look", action="store_true")
     parser.add_argument("--looks", action="store_true")
     parser.add_argument("--cycles", action="store_true")
@@ -304,10 +232,6 @@ def main() -> None:
         outcomes = simulated(*given.field)
         for prompts in given.prompts if given.cycles else ():
             tell_cycles(f"{given.field[0]} policies", outcomes, prompts, given.rounds)
-        for budget in given.budget:
-            tell_savings(
-                f"{given.field[0]} policies", outcomes, given.prompts[0], budget, given.rounds
-            )
     for judge in given.judges:
         outcomes = read_recorded(given.file, judge)
         for prompts in given.prompts:
@@ -321,8 +245,6 @@ def main() -> None:
                     ).items()
                 },
             )
-        for budget in given.budget:
-            tell_savings(judge, outcomes, len(outcomes.chars), budget, given.rounds)
 
 
 if __name__ == "__main__":

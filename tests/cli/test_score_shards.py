@@ -24,7 +24,6 @@ CASES = {
         ),
         5,
     ),
-    "a budget decides the rings": (("--strategy", "ring", "--budget", "40"), 9),
     "a goal": (("--goal", "pair", "--ring-k", "1.5"), 9),
     "a trial": (("--limit", "4"), 9),
 }
@@ -72,7 +71,7 @@ def run_shards(call, *given, count=SHARDS, **environment):
     return [*shards, call(*given, "--conclude", **environment)]
 
 
-_SLOW = ("a budget decides the rings", "a trial")
+_SLOW = ("a trial",)
 
 
 @pytest.mark.parametrize(

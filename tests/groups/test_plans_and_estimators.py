@@ -24,37 +24,6 @@ def score(folder, groups, size, **given):
     )[:3]
 
 
-@pytest.mark.parametrize("budget", [40, 59, 100, 10_000])
-def test_a_budget_is_used_and_kept(tmp_path, judge_server, budget):
-    """The largest ring within it is asked: at most one call a group stays unused, until all pairs
-    met.
-    """
-    given = {
-        "base_url": (judge_server.base_url,),
-        "model": "m",
-        "probe": False,
-        "use_journal": False,
-    }
-    metrics, _, _ = score(tmp_path, 5, 4, budget=budget, **given)
-    calls = judge_server.stats()["requests"]
-    assert calls == metrics["calls"] == metrics["comparisons_planned"] <= budget
-    assert calls > min(budget, 5 * 4 * 3) - 5 - 1
-    assert metrics["strategy"] == "ring"
-
-
-def test_a_budget_pays_for_the_second_turn(tmp_path, judge_server):
-    """A judge that is asked in two turns gets half as many comparisons for the same calls."""
-    given = {
-        "base_url": (judge_server.base_url,),
-        "model": "m",
-        "probe": False,
-        "use_journal": False,
-    }
-    metrics, _, _ = score(tmp_path, 5, 4, budget=40, profile="brrm", **given)
-    assert judge_server.stats()["requests"] == metrics["calls"] == 40
-    assert metrics["comparisons_planned"] == 20
-
-
 def test_noisy_groups_stay_unscored_when_asked(tmp_path):
     """No group is certain beyond doubt, and the reason names the setting."""
     metrics, lines, _ = score(tmp_path, 24, 6, ring_k=2.0, min_reliability=1.0)

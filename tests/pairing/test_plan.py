@@ -121,46 +121,6 @@ def test_other_keys_and_seeds_give_other_plans():
     assert len({tuple(planned(16, "ring", 2, "task", seed)) for seed in range(100)}) == 100
 
 
-# Budgets
-
-SIZES = st.dictionaries(st.integers(0, 20), st.integers(1, 50), max_size=4)
-
-
-@given(SIZES, st.integers(0, 20_000), st.integers(1, 2), st.booleans())
-def test_a_budget_is_kept_and_used(sizes, calls, judges, swap):
-    """The run stays within the budget, and the next larger k that asks more would not."""
-
-    def needed(ring_k):
-        return sum(
-            groups * PairingPlan("ring", both_orders=swap, ring_k=ring_k, repeats=judges).count(n)
-            for n, groups in sizes.items()
-        )
-
-    ring_k = PairingPlan(repeats=judges, both_orders=swap).with_calls(sizes, calls).ring_k
-    assert needed(ring_k) <= calls
-    more = [needed(ring_k + step / 100) for step in range(1, 200)]
-    assert next((count for count in more if count != needed(ring_k)), calls + 1) > calls
-    assert needed(max(0, ring_k - 0.0001)) < needed(ring_k) or ring_k == 0
-
-
-def test_golden_budgets():
-    """A budget of whole or half rings gives just those; one for nothing gives none."""
-    budgets = [
-        ({16: 1000}, 40_000),
-        ({16: 1000}, 40_999),
-        ({16: 1000}, 31_999),
-        ({16: 10, 8: 10}, 480),
-    ]
-    budgets += [
-        ({16: 1000}, 999),
-        ({}, 5),
-        ({1: 9}, 5),
-    ]
-    found = [PairingPlan().with_calls(sizes, calls).ring_k for sizes, calls in budgets]
-    assert found == [2.5, 2.5, 1.9375, 2, 0, 0, 0]
-    assert PairingPlan().with_calls({16: 1}, 10**9).count(16) == 240
-
-
 def test_each_rollout_meets_the_first_one_once_in_either_order():
     """The first one is shown first in every other pair; keys decide with which pair it begins."""
     plans = [

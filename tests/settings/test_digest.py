@@ -7,7 +7,7 @@ DECIDING = """
     format limit group_by view view_max_chars answer_field answer_tool ignore_media images empty
     reference_field rubric_field tool_definitions prompt_field response_field id_field
     ignore_fields
-    require_metadata goal strategy ring_k budget repeats list_size both_orders seed judge model judging profile
+    require_metadata goal strategy ring_k repeats list_size both_orders seed judge model judging profile
     principle temperature top_p max_reply_tokens request_field max_model_len redact_pattern compat
     estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff

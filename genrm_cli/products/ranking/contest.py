@@ -2,8 +2,7 @@
 what the judges say.
 
 While the input is indexed, the contest notes the policy of each rollout. It then finds the prompts
-that policies share, and chooses pairs of policies for each: without a budget, all of them; a budget
-is spread over all prompts and pairs, since more prompts say more than more pairs on each.
+that policies share, and the pairs of policies to compare on each.
 """
 
 from array import array
@@ -29,7 +28,6 @@ from genrm_cli.products.ranking.pair_plan import (
     assumed_deviation,
     count_prompts,
     forecast,
-    spread_pairs,
 )
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key, value_at
 from genrm_cli.rollouts.rollout import Rollout
@@ -48,7 +46,6 @@ class RankOptions:
         over: dotted path of a field whose numbers are the policies, in order; None for no curve.
         baseline: the only policy to compare the others with; for a curve, the first step unless it
             is given.
-        budget: most calls to plan, those with known answers included; None for all pairs.
         samples: most responses of a policy to a prompt; the n-th of one meets the n-th of the
             other.
         both_orders: show each pair in both orders; else in one, at random.
@@ -61,7 +58,6 @@ class RankOptions:
     policy_field: str | None = None
     over: str | None = None
     baseline: str | None = None
-    budget: int | None = None
     samples: int = 1
     both_orders: bool = True
     limit: int | None = None
@@ -252,9 +248,7 @@ class Contest:
         return list(asked)
 
     def choose(self, plan: GroupPlan) -> None:
-        """Choose the comparisons for these judges and count them; refuse a budget that cannot be
-        kept.
-        """
+        """Choose the comparisons for these judges and count them."""
         self.plan = plan
         options = self.options
         is_curve = options.over is not None
@@ -267,24 +261,7 @@ class Contest:
             present = sorted(self.entrants(prompt).of_policy)
             if pairs := [pair for pair in combinations(present, 2) if pair in allowed]:
                 self.chosen[prompt] = pairs
-        if options.budget is not None:
-            self._keep_within(options.budget)
         self._count()
-
-    def _keep_within(self, budget: int) -> None:
-        if not self.plan.compares_pairs:
-            raise UsageError(
-                naming("$budget chooses pairs, but this judge grades each response once; omit it.")
-            )
-        calls_each = sum(judge.turns for judge in self.plan.judges)
-        offers = {
-            prompt: [(pair, calls_each * len(self.comparisons(prompt, [pair]))) for pair in pairs]
-            for prompt, pairs in self.chosen.items()
-        }
-        least = min((calls for each in offers.values() for _, calls in each if calls), default=0)
-        if budget < least:
-            raise UsageError(naming("$budget allows no comparison; raise it.", budget=budget))
-        self.chosen = spread_pairs(offers, len(self.policies), budget, self.plan.pairing.seed)
 
     def _count(self) -> None:
         """Count what is planned."""

@@ -1,10 +1,8 @@
 """Plan comparisons of policies, and estimate the difference that such a plan can show."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from random import Random
 
 import numpy as np
 
@@ -36,43 +34,6 @@ def all_pairs(policies: int, anchor: int | None, *, is_curve: bool) -> set[Pair]
     if is_curve:
         return {(a, b) for a, b in pairs if anchor in (a, b) or b - a in (1, far)}
     return pairs if anchor is None else {pair for pair in pairs if anchor in pair}
-
-
-def spread_pairs(offers: Offers, policies: int, budget: int, seed: int) -> dict[int, list[Pair]]:
-    """Return the pairs to compare on each prompt within a budget of calls: in each round another
-    one on every prompt.
-
-    Each is the pair of its prompt that was chosen least so far, so that all are chosen about
-    equally often. Neighbours on a random ring come first, so that even a few pairs join all
-    policies.
-    """
-    generator = Random(seed)
-    ring = list(range(policies))
-    waiting = list(offers)
-    generator.shuffle(ring)
-    generator.shuffle(waiting)
-    uses = Counter[Pair]()
-    chosen: dict[int, list[Pair]] = {}
-
-    def turn(offer: Offer) -> tuple[int, int, Pair]:
-        pair = offer[0]
-        apart = abs(ring[pair[0]] - ring[pair[1]])
-        return uses[pair], min(apart, policies - apart), pair
-
-    while waiting:
-        again = []
-        for prompt in waiting:
-            taken = chosen.get(prompt, ())
-            open_ = [each for each in offers[prompt] if each[0] not in taken and each[1] <= budget]
-            if not open_:
-                continue
-            pair, calls = min(open_, key=turn)
-            chosen.setdefault(prompt, []).append(pair)
-            uses[pair] += 1
-            budget -= calls
-            again.append(prompt)
-        waiting = again
-    return chosen
 
 
 def count_prompts(chosen: Mapping[int, Sequence[Pair]], policies: int) -> Floats:

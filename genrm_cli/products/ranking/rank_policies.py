@@ -127,12 +127,11 @@ def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings
     else.
     """
     options = RankOptions(
-        budget=settings.pairing.budget,
         limit=settings.limits.limit,
         seed=settings.pairing.seed,
         **own,
     )
-    return options, changed(without_components(settings), together=True, budget=None, limit=None)
+    return options, changed(without_components(settings), together=True, limit=None)
 
 
 def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:

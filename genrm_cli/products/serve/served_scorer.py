@@ -182,7 +182,7 @@ class ServedScorer(GroupScorer):
         found = []
         are_new = []
         for part, group, judged in groups:
-            self._begin(group, self._plan)
+            self._begin(group)
             verdicts = verdicts_of(judged, self._plan)
             # A group that is judged again counts once: its verdicts are the same.
             is_new = self._running.add(part, judged.size, verdicts.used, verdicts.lists)
@@ -191,7 +191,7 @@ class ServedScorer(GroupScorer):
             are_new.append(is_new)
             self.metrics.groups_done += 1
             found.append(verdicts)
-        results = self._reward(found, self._plan, self._fitted())
+        results = self._reward(found, self._fitted())
         for result, is_new in zip(results, are_new, strict=True):
             self._running.add_variance(result.variance if is_new else None)
         return results

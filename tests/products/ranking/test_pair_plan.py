@@ -1,51 +1,12 @@
-from itertools import combinations
-
 import numpy as np
 import pytest
 
 from genrm_cli.products.ranking.looks import critical_z, prompts_to_show
 from genrm_cli.products.ranking.pair_plan import (
-    Pair,
     all_pairs,
     assumed_deviation,
-    count_prompts,
     forecast,
-    spread_pairs,
 )
-
-
-def planned(policies: int, prompts: int, budget: int) -> dict[int, list[Pair]]:
-    """Plan pairs of two calls each on prompts that all policies answered."""
-    offers = {
-        prompt: [(pair, 2) for pair in combinations(range(policies), 2)]
-        for prompt in range(prompts)
-    }
-    return spread_pairs(offers, policies, budget, seed=1)
-
-
-@pytest.mark.parametrize(
-    ("policies", "prompts", "budget"), [(5, 40, 200), (8, 30, 60), (3, 50, 100), (10, 20, 20)]
-)
-def test_a_budget_is_spread_evenly(policies, prompts, budget) -> None:
-    """All calls are planned, prompts and pairs are used about equally often, and all policies are
-    joined.
-    """
-    plan = planned(policies, prompts, budget)
-    counts = count_prompts(plan, policies)
-    uses = counts[np.triu_indices(policies, 1)]
-    assert 2 * uses.sum() == budget
-    assert uses.max() - uses.min() <= 1
-    per_prompt = [len(plan.get(prompt, ())) for prompt in range(prompts)]
-    assert max(per_prompt) - min(per_prompt) <= 1
-    assert forecast(counts, 0.4, None, prompts=prompts) is not None
-
-
-def test_a_budget_for_everything_plans_everything_once() -> None:
-    """More calls than there are pairs choose every pair of every prompt."""
-    plan = planned(4, 5, 1_000)
-    assert {prompt: sorted(pairs) for prompt, pairs in plan.items()} == {
-        prompt: list(combinations(range(4), 2)) for prompt in range(5)
-    }
 
 
 def test_the_forecast_is_that_of_the_normal_test() -> None:
