@@ -15,6 +15,7 @@ from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, verdicts_o
 from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet
