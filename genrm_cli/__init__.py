@@ -20,8 +20,14 @@ if TYPE_CHECKING:
     from genrm_cli.groups.results import ComparisonResult, GroupRewards
     from genrm_cli.products.ranking.in_memory import rank
     from genrm_cli.products.ranking.rank_policies import Ranking
+    from genrm_cli.reward_functions import (
+        complementarity_rewards,
+        consistency_rewards,
+        merge,
+        rank_rewards,
+        scale_by_diversity,
+    )
     from genrm_cli.rewards.estimators.calibration import Calibration
-    from genrm_cli.rewards.reward_dicts import merge, rank_rewards, scale_by_diversity
     from genrm_cli.scorer import Scorer, score
 
 __all__ = [
@@ -37,6 +43,8 @@ __all__ = [
     "StorageError",
     "UsageError",
     "__version__",
+    "complementarity_rewards",
+    "consistency_rewards",
     "merge",
     "rank",
     "rank_rewards",
@@ -51,7 +59,16 @@ _MODULES = {
     "Calibration": "rewards.estimators.calibration",
     "Ranking": "products.ranking.rank_policies",
     "rank": "products.ranking.in_memory",
-    **dict.fromkeys(("merge", "rank_rewards", "scale_by_diversity"), "rewards.reward_dicts"),
+    **dict.fromkeys(
+        (
+            "complementarity_rewards",
+            "consistency_rewards",
+            "merge",
+            "rank_rewards",
+            "scale_by_diversity",
+        ),
+        "reward_functions",
+    ),
     **dict.fromkeys(
         ("GenrmError", "InputError", "JudgeError", "StorageError", "UsageError"), "errors"
     ),

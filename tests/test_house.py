@@ -73,7 +73,7 @@ LAYERS = (
     ("cli",),
     PRODUCTS,
     ("products",),
-    ("jobs", "group_scorer", "scorer", "http_server"),
+    ("jobs", "group_scorer", "scorer", "reward_functions", "http_server"),
     ("scored",),
     ("groups",),
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),

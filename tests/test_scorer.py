@@ -112,6 +112,8 @@ def test_the_package_lists_exactly_the_promised_names():
     promised |= {
         "Ranking",
         "rank",
+        "complementarity_rewards",
+        "consistency_rewards",
         "rank_rewards",
         "scale_by_diversity",
         "merge",

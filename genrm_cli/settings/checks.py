@@ -11,7 +11,16 @@ from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
 from genrm_cli.settings.components import JUDGE_KEYS
 from genrm_cli.settings.declare import Setting
-from genrm_cli.settings.kinds import BOOLEAN, INTEGER, NUMBER, Kind, Table, Value, compile_pattern
+from genrm_cli.settings.kinds import (
+    BOOLEAN,
+    INTEGER,
+    NUMBER,
+    Kind,
+    Table,
+    Value,
+    compile_pattern,
+    did_you_mean,
+)
 from genrm_cli.settings.table import setting_named
 
 Check = Callable[[object, Part], Any]
@@ -64,7 +73,8 @@ def refuse_unknown(
 ) -> None:
     """Refuse an unknown key of a table."""
     if (unknown := next((key for key in keys if key not in known), None)) is not None:
-        raise UsageError(where, f": unknown key {unknown!r}; {has} {listed(known)}.")
+        hint = did_you_mean(unknown, known)
+        raise UsageError(where, f": unknown key {unknown!r}; {has} {listed(known)}.{hint}")
 
 
 def first_repeated(names: Sequence[str]) -> str | None:

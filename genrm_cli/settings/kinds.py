@@ -64,8 +64,23 @@ class Kind:
     metavar: str | None = "TEXT"
 
 
+# Names that other tools give to our settings.
+_OF_OTHERS = {
+    "similarity_threshold": "threshold, in [diversity]",
+    "fallback_on_error": "fallback, in [diversity]",
+    "api_key": "GENRM_API_KEY of the environment, or api_key_env",
+    "num_rollouts_per_prompt": "cohort_size of genrm serve",
+    "comparison_strategy": "strategy",
+    "genrm_model_server": "base_url and model",
+}
+
+
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a hint with the most similar known word, after a space; empty if none is similar."""
+    """Return a hint with our name for that of another tool, or with the most similar known word,
+    after a space; empty if there is none.
+    """
+    if ours := _OF_OTHERS.get(word):
+        return f" Here it is {ours}."
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {near[0]}?" if near else ""
 

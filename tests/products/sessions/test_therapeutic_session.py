@@ -4,7 +4,16 @@ import json
 from dataclasses import replace
 
 import pytest
-from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, begin, reaction, sample, samples, step
+from sessions import (
+    ENVIRONMENT,
+    MODEL_ENVIRONMENT,
+    begin,
+    play,
+    reaction,
+    sample,
+    samples,
+    step,
+)
 
 from genrm_cli.errors import InputError
 from genrm_cli.products.sessions.environments import read_scenarios
@@ -196,3 +205,13 @@ def test_a_model_tells_only_what_it_was_given():
     shown = [sum(fact in text for fact in scenario.facts) for text in asked]
     assert shown == sorted(shown)
     assert max(shown) <= state.client.told + 1
+
+
+@pytest.mark.parametrize("name", ["suicidal", "domestic"])
+@pytest.mark.parametrize("kind", ["fair", "good"])
+def test_a_script_that_passes_over_a_danger_is_not_clean(kind, name):
+    """The scripts are fixtures: they leave the tablets in the desk, and ask a woman with a smashed
+    door where she could sleep too late or never.
+    """
+    state = play(kind, sample(name))
+    assert ENVIRONMENT.components(state)["guard"] == 0.5
