@@ -17,3 +17,21 @@ def field_at(record: object, path: str) -> Any:
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
+
+
+def whole_text(text: str) -> str:
+    """Return a text in whole characters: U+FFFD for half of a surrogate pair."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def whole_characters(value: Any) -> Any:
+    """Return a JSON value with all of its texts and names in whole characters."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return list(map(whole_characters, value))
+    if isinstance(value, dict):
+        return {whole_characters(name): whole_characters(each) for name, each in value.items()}
+    return value

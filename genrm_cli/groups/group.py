@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from genrm_cli.errors import InputError
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, whole_characters
 from genrm_cli.judging.requests import RequestId
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column
@@ -69,6 +69,8 @@ class Group:
             raise InputError(
                 f"the responses are {type(responses).__name__!r}; expected a list of responses."
             )
+        prompt = whole_characters(prompt)
+        responses = list(map(whole_characters, responses))
         try:
             turns = turns_of_prompt(prompt)
         except UnreadableRecordError as error:

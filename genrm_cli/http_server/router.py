@@ -5,7 +5,6 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-import orjson
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -17,7 +16,7 @@ from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.settings.file_settings import ServeSettings
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_value
 
 # A busy server has room again as soon as a group is answered.
 RETRY_AFTER_S = 5
@@ -149,7 +148,7 @@ def build_router(
 
 def response_of(reply: JsonReply) -> Response:
     """Return a reply as HTTP."""
-    return Response(orjson.dumps(reply.content), reply.status, media_type="application/json")
+    return Response(render_value(reply.content), reply.status, media_type="application/json")
 
 
 def error_response(status: int, kind: str, message: str) -> Response:
@@ -161,9 +160,7 @@ def error_response(status: int, kind: str, message: str) -> Response:
 
 
 def parse_body(body: bytes) -> Record:
-    """Return a body as a JSON object."""
-
-    def refuse(value: str) -> None:
-        raise UnreadableRecordError(f"the body contains {value}, which is not JSON")
-
-    return parse_record(body, refuse)
+    """Return a body as a JSON object, with the half surrogates that a policy may write; NaN is
+    null.
+    """
+    return parse_record(body, keeps_halves=True)

@@ -3,6 +3,7 @@
 The folder `http` sends the requests, over pyreqwest or httpx."""
 
 import contextlib
+import json
 import re
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from genrm_cli.errors import SettingRef, UsageError
+from genrm_cli.json_types import whole_characters
 from genrm_cli.judging.completion import ReportedError, parse_completion, parse_models
 from genrm_cli.judging.http.choice import AUTO, open_http_client
 from genrm_cli.judging.http.interface import (
@@ -157,7 +159,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         try:
             # Answers are stored. Mask them after parsing, as JSON has several ways to write the
             # characters of the key.
-            return parse_completion(orjson.loads(content)).masked(self._key.mask)
+            return parse_completion(_parse_json(content)).masked(self._key.mask)
         except ReportedError as error:
             raise reported_error(error.status, error.said, self._key, error.introduced) from error
         except ValueError as error:
@@ -282,6 +284,17 @@ _KIND_OF_STATUS = {
     422: FailureKind.REFUSED,
     429: FailureKind.RATE_LIMITED,
 }
+
+
+def _parse_json(content: bytes) -> object:
+    """Parse a reply. A model may write half a surrogate pair, which orjson refuses."""
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        try:
+            return whole_characters(json.loads(content))
+        except RecursionError:
+            raise error from None
 
 
 def chat_url(base_url: str) -> str:

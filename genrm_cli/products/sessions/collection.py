@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 
@@ -42,6 +42,7 @@ from genrm_cli.products.sessions.environment import (
     AnyEnvironment,
     End,
     EpisodeScenario,
+    broken,
 )
 from genrm_cli.products.sessions.environments import ScenarioSet, digest_of_json
 from genrm_cli.products.sessions.episode import (
@@ -261,9 +262,15 @@ class _Collecting:
         counts = self.counts
         slot = played.slot
         state = played.state
+        reward: Record | None = None
+        if state.end is None or state.end.reason not in FAILURES:
+            try:
+                reward = plumbing_reward(environment, state)
+            except Exception as error:  # noqa: BLE001  (a bug met by one session ends no other)
+                state = broken(state, error)
+                played = replace(played, state=state)
         end = state.end or End("", "", 0)
         counts.turns += state.turn_index
-        reward: Record | None = None
         left_out = None
         if end.reason in FAILURES:
             left_out = "failed"
@@ -271,9 +278,8 @@ class _Collecting:
             counts.details.setdefault(end.reason, f"{slot.group}#{slot.number}: {end.evidence}")
         else:
             counts.ends[end.reason] += 1
-            reward = plumbing_reward(environment, state)
-            if faults := environment.faults(state):
-                counts.faults.update(faults)
+            if played.faults:
+                counts.faults.update(played.faults)
                 counts.faulty += 1
                 left_out = "client fault"
             elif slot.branch_at > 1 and state.turn_index < slot.branch_at:

@@ -37,6 +37,7 @@ and in a test. An installed package registers its class as an entry point of the
 `genrm.environments`."""
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -51,10 +52,11 @@ CONTEXT_TOO_LONG = "context_too_long"
 POLICY_FAILED = "policy_failed"
 CLIENT_FAILED = "client_failed"
 PRIVATE_DATA = "private_data"
+ENVIRONMENT_FAILED = "environment_failed"
 TRUNCATIONS = frozenset({TURN_LIMIT, TURN_TOO_LONG, CONTEXT_TOO_LONG})
 """Reasons that cut an episode off; all other reasons of an environment are regular ends."""
 
-FAILURES = frozenset({POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA})
+FAILURES = frozenset({POLICY_FAILED, CLIENT_FAILED, PRIVATE_DATA, ENVIRONMENT_FAILED})
 """Reasons that leave no episode: a failed session is not an episode with a low reward."""
 
 Ask = Callable[[tuple[Turn, ...]], Awaitable[str]]
@@ -246,6 +248,14 @@ class Environment(ABC, Generic[ScenarioT, StateT]):
 
 
 AnyEnvironment = Environment[Any, Any]
+
+
+def broken(state: StateT, error: Exception) -> StateT:
+    """Return a state whose episode a bug of the environment has ended: one session fails, and no
+    other.
+    """
+    logging.getLogger("genrm_cli").error("a session failed", exc_info=error)
+    return ended(state, ENVIRONMENT_FAILED, evidence=f"{type(error).__name__}: {error}")
 
 
 def ended(state: StateT, reason: str, by: str = "environment", evidence: str = "") -> StateT:

@@ -3,11 +3,12 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
-from genrm_cli.json_types import Record
+from genrm_cli.errors import GenrmError
+from genrm_cli.json_types import Record, whole_text
 from genrm_cli.products.sessions.environment import (
     CLIENT_FAILED,
     CONTEXT_TOO_LONG,
@@ -18,9 +19,10 @@ from genrm_cli.products.sessions.environment import (
     AnyEnvironment,
     EpisodeScenario,
     EpisodeState,
+    broken,
     ended,
 )
-from genrm_cli.products.sessions.session_agents import AgentConfig, Answer
+from genrm_cli.products.sessions.session_agents import AgentConfig, Answer, RunStoppedError
 from genrm_cli.products.sessions.session_options import CLIENT, POLICY
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.redaction import Redactor
@@ -97,11 +99,18 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """An episode that has been played; one that failed ends with one of `FAILURES`."""
+    """An episode that has been played; one that failed ends with one of `FAILURES`.
+
+    Attributes:
+        faults: faults of the environment's own model.
+        hidden: what the environment alone knows of it.
+    """
 
     slot: EpisodeSlot
     state: EpisodeState
     usage: Mapping[str, Usage] = field(default_factory=dict)
+    faults: Sequence[str] = ()
+    hidden: Record = field(default_factory=dict)
 
 
 # In every record, because a record may be found without the others.
@@ -160,10 +169,10 @@ def episode_record(
         **({} if state.end is None else state.end.as_record()),
         "policy_model": run.policy_model,
         "client": run.client,
-        "client_faults": list(environment.faults(state)),
+        "client_faults": list(played.faults),
         "scenario_digest": run.scenario_digests[slot.scenario.scenario_id],
         "tokens": {role: asdict(usage) for role, usage in played.usage.items()},
-        "hidden": environment.describe(state),
+        "hidden": played.hidden,
     }
     if slot.branch_at > 1:
         metadata["branch_at"] = slot.branch_at
@@ -193,7 +202,7 @@ def spoken_words(role: str, outcome: Outcome) -> str:
     if isinstance(failure := outcome.result, Failure):
         reason = CONTEXT_TOO_LONG if failure.is_too_long else POLICY_FAILED
         raise TurnFailedError(role, reason, f"{failure.kind}: {failure.detail}")
-    if words := words_of(items_of_text(outcome.reply_text or "")).strip():
+    if words := words_of(items_of_text(whole_text(outcome.reply_text or ""))).strip():
         return words
     raise TurnFailedError(role, POLICY_FAILED, "a reply holds reasoning only")
 
@@ -250,6 +259,7 @@ async def play_episode(
         )
 
     state: EpisodeState = environment.reset(slot.scenario, slot.variant, slot.seed)
+    played = Played(slot, state, usage)
     # In the words of the client: a note in the instructions would not test what the policy hears.
     if said := slot.identity.partition("=")[2]:
         *before, first = state.messages
@@ -263,4 +273,16 @@ async def play_episode(
         is_cut = failed.reason in TRUNCATIONS and not state.turn_index
         reason = POLICY_FAILED if is_cut else failed.reason
         state = ended(state, reason, failed.role, str(failed))
-    return Played(slot, state, usage)
+    except (RunStoppedError, GenrmError):
+        raise
+    except Exception as error:  # noqa: BLE001  (a bug met by one session ends no other)
+        return replace(played, state=broken(state, error))
+    played = replace(played, state=state)
+    try:
+        return replace(
+            played,
+            faults=environment.faults(state),
+            hidden=environment.describe(state),
+        )
+    except Exception as error:  # noqa: BLE001  (likewise)
+        return replace(played, state=broken(state, error))

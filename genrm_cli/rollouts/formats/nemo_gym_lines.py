@@ -53,9 +53,17 @@ def _read(record: Record) -> list[Rollout]:
 
 def _annotate(record: Record, scores: Sequence[Score]) -> None:
     """Annotate a line; NeMo RL requires that `reward_components`, if present, add up to
-    `reward`.
+    `reward`. A row that was masked because its judge failed counts once it has a reward.
     """
     annotate_line(record, scores)
+    if is_unjudged(record) and record["reward"] is not None:
+        config = object_or_empty(record.get("instance_config"))
+        marks = {name: record.pop(name) for name in UNJUDGED_MARKS if name in record}
+        for holder in (record, config):
+            if "mask_sample" in holder:
+                marks["mask_sample"] = holder["mask_sample"]
+                holder["mask_sample"] = False
+        record["genrm"] |= {f"previous_{name}": value for name, value in marks.items()}
     if before := record.get("reward_components"):
         reward = record["reward"]
         record["genrm"]["previous_reward_components"] = before

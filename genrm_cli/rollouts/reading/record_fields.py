@@ -25,6 +25,12 @@ _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 _WITH_TOOLS = ("responses_create_params", "request", "response")
 # NeMo Gym's environments have the mask in the line or in the configuration of its instance.
 _MASKS = ("mask_sample", "instance_config.mask_sample")
+# What says that a row has no reward although its rollout is whole: NeMo Gym's class of a failure,
+# and the reason that `/verify` gives for its mask.
+FAILURE_CLASS = "_ng_failure_class"
+JUDGE_FAILED = "judge_failed"
+UNSCORED_MARK = "_genrm_unscored"
+UNJUDGED_MARKS = (FAILURE_CLASS, "_ng_failure_judge_error", UNSCORED_MARK)
 # Columns of the prompt, beside its text.
 _MEDIA_FIELDS = words("image images video videos audio audios")
 # OpenAI, Anthropic, Gemini, Bedrock.
@@ -105,13 +111,15 @@ def _text_of_tool(tool: JsonObject) -> str:
 
 def excluded_of(record: JsonObject) -> str | None:
     """Return why a rollout must not be compared according to its writer: it is masked, or it
-    failed.
+    failed. What a judge failed to verify can be judged: its mask is no word about the rollout.
     """
-    if any(field_at(record, path) is True for path in _MASKS):
+    failure = record.get(FAILURE_CLASS)
+    is_whole = is_unjudged(record)
+    if not is_whole and any(field_at(record, path) is True for path in _MASKS):
         return "masked (mask_sample)"
     if _is_masked(record.get("sample_loss_mask")):
         return "masked (sample_loss_mask)"
-    if failure := record.get("_ng_failure_class"):
+    if failure and not is_whole:
         return f"failed ({identifier(failure) or 'unknown'})"
     if "remove_sample" in record:  # slime, whose `status` is that of its generation
         if record["remove_sample"] is True:
@@ -120,6 +128,11 @@ def excluded_of(record: JsonObject) -> str | None:
             return f"failed (status {record['status']})"
     error = record.get("error") if "example_id" in record else None  # verifiers, tinker-cookbook
     return failure_of(error) or ("failed (ok is false)" if record.get("ok") is False else None)
+
+
+def is_unjudged(record: JsonObject) -> bool:
+    """Whether a row has no reward because of its judge or its siblings alone."""
+    return record.get(FAILURE_CLASS) == JUDGE_FAILED or UNSCORED_MARK in record
 
 
 def failure_of(error: object) -> str | None:

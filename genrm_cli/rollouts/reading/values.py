@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard, TypeVar
 
-from genrm_cli.json_types import JsonObject, Record
+from genrm_cli.json_types import JsonObject, Record, whole_characters
 
 T = TypeVar("T")
 
@@ -109,7 +109,8 @@ def json_in(text: str) -> object:
         return None
     try:
         value = json.loads(text)
-        json.dumps(value, ensure_ascii=False).encode()  # an escape may hold half a character
+        # An escape may hold half a character.
+        value = whole_characters(value) if "\\u" in text else value
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list | dict) else None

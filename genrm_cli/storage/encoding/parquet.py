@@ -11,7 +11,7 @@ import orjson
 from genrm_cli.errors import InputError, UsageError, how_to_install
 from genrm_cli.json_types import Record
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES
-from genrm_cli.storage.encoding.records import Line
+from genrm_cli.storage.encoding.records import Line, parse_record
 from genrm_cli.storage.spool import temporary_error
 
 _BATCH_ROWS = 64  # a row may hold megabytes
@@ -73,7 +73,7 @@ def write_parquet(
 
     def iter_batches() -> Iterator[list[Record]]:
         lines = iter_lines()
-        while batch := [orjson.loads(line) for line in islice(lines, _WRITTEN_ROWS)]:
+        while batch := [parse_record(line) for line in islice(lines, _WRITTEN_ROWS)]:
             yield batch
 
     try:

@@ -1,10 +1,13 @@
 """Lines, and lossless conversion between lines and JSON objects.
 
 NaN and the infinities are not JSON, but Python writes them, and reads numbers such as 1e400 as
-infinite. A line may contain them: they are read as null, and written back as null."""
+infinite. A line may contain them: they are read as null, and written back as null. Half of a
+surrogate pair is no character, but a policy may write one: it is read as U+FFFD, and written back
+as it was."""
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple, Self
@@ -12,7 +15,7 @@ from typing import NamedTuple, Self
 import orjson
 
 from genrm_cli.errors import BadInputLineError
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, whole_characters
 
 EXCERPT_BYTES = 200  # of an oversize line, to recognise it by
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -82,6 +85,10 @@ def _line(number: int, raw: bytes, length: int, max_line_bytes: int) -> Line | N
 MAX_DEPTH = 254  # orjson writes no deeper nesting than this
 # A number this long may not fit 64 bits or a double; orjson keeps the value of any shorter one.
 _LONG_NUMBER = b"0" * 18
+# A half surrogate as an escape, without its other half; rarely also what follows a backslash.
+_HALF = re.compile(
+    rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])"
+)
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))
 
 
@@ -89,37 +96,36 @@ class BadLineError(BadInputLineError):
     """A line is not a JSON object; the message names the actual content."""
 
 
-def parse_record(raw: bytes, on_null: Callable[[str], object] = str) -> Record:
+def parse_record(
+    raw: bytes, on_null: Callable[[str], object] = str, *, keeps_halves: bool = False
+) -> Record:
     """Parse a line as a JSON object, or raise `BadLineError`; the last value of a repeated key
     counts.
 
     Integers beyond 64 bits become floats; use `exact_record` for a record that will be written.
-    `on_null` is called with each value that is no finite number and therefore becomes null."""
-    record = _parse_value(raw, on_null)
-    if not isinstance(record, dict):
-        kind = "a bare value"
-        if isinstance(record, list):
-            kind = "a list"
-        elif isinstance(record, str):
-            kind = "a string"
-        raise BadLineError(f"JSON, but {kind} instead of an object")
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
-        try:
-            orjson.dumps(record)
-        except orjson.JSONEncodeError as error:
-            raise BadLineError(f"nested more than {MAX_DEPTH} levels deep") from error
-    return record
+    `on_null` is called with each value that is no finite number and therefore becomes null.
+    `keeps_halves` leaves half surrogates in the texts, for `render_record`."""
+    record = _parse_value(raw, on_null, keeps_halves=keeps_halves)
+    if isinstance(record, dict):
+        return record
+    kind = "a bare value"
+    if isinstance(record, list):
+        kind = "a list"
+    elif isinstance(record, str):
+        kind = "a string"
+    raise BadLineError(f"JSON, but {kind} instead of an object")
 
 
-def _parse_value(raw: bytes, on_null: Callable[[str], object]) -> object:
+def _parse_value(raw: bytes, on_null: Callable[[str], object], *, keeps_halves: bool) -> object:
     try:
-        return orjson.loads(raw)
+        value = orjson.loads(raw)
+        if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+            orjson.dumps(value)
     except orjson.JSONDecodeError as error:
-        if (found := _parse_with_nulls(raw)) is not None:
-            value, nulls = found
-            for each in nulls:
+        if (found := _parse_tolerantly(raw)) is not None:
+            for each in found.nulls:
                 on_null(each)
-            return value
+            return found.value if keeps_halves else found.whole
         what = f"not JSON: {error.msg.partition(': line ')[0]}"
         place = error.pos + 1
         try:
@@ -130,13 +136,16 @@ def _parse_value(raw: bytes, on_null: Callable[[str], object]) -> object:
                 "not UTF-8 text; if it is Latin-1, convert the file with iconv -f LATIN1 -t UTF-8"
             )
         raise BadLineError(f"{what}, at character {place}", kind=what) from error
+    except orjson.JSONEncodeError as error:
+        raise BadLineError(f"nested more than {MAX_DEPTH} levels deep") from error
+    return value
 
 
 def exact_record(raw: bytes, parsed: Record) -> Record:
-    """Return the record of a line, so that `render_record` reproduces every number: what
+    """Return the record of a line, so that `render_record` reproduces every number and text: what
     `parse_record` returned, or one whose long numbers can only be written.
     """
-    if _LONG_NUMBER not in raw.translate(_DIGITS):
+    if _LONG_NUMBER not in raw.translate(_DIGITS) and not _HALF.search(raw):
         return parsed
     record: Record = json.loads(
         raw, parse_int=_as_written, parse_float=_as_written, parse_constant=lambda name: None
@@ -144,9 +153,17 @@ def exact_record(raw: bytes, parsed: Record) -> Record:
     return record
 
 
+def render_value(value: object) -> bytes:
+    """Render a JSON value, half surrogates as escapes."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return orjson.dumps(_escaped(value))
+
+
 def render_record(record: Record) -> bytes:
     """Render a JSON object as one line with its newline."""
-    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    return render_value(record) + b"\n"
 
 
 def render_document(record: Record) -> bytes:
@@ -161,9 +178,30 @@ def _as_written(number: str) -> object:
     return orjson.loads(number) if len(number) < 18 else orjson.Fragment(number)
 
 
-def _parse_with_nulls(raw: bytes) -> tuple[object, list[str]] | None:
-    """Return the value of JSON that contains NaN or infinities, and these; None if it is invalid in
-    any other way.
+def _escaped(value: object) -> object:
+    """Return a value that orjson can write: it refuses half surrogates, which ASCII can name."""
+    if isinstance(value, str):
+        return orjson.Fragment(json.dumps(value))
+    if isinstance(value, dict):
+        members = [
+            json.dumps(name).encode() + b":" + orjson.dumps(_escaped(each))
+            for name, each in value.items()
+        ]
+        return orjson.Fragment(b"{" + b",".join(members) + b"}")
+    return list(map(_escaped, value)) if isinstance(value, list) else value
+
+
+class _Tolerated(NamedTuple):
+    """JSON as Python reads it, the same in whole characters, and what became null in both."""
+
+    value: object
+    whole: object
+    nulls: list[str]
+
+
+def _parse_tolerantly(raw: bytes) -> _Tolerated | None:
+    """Read JSON that contains NaN, infinities or half surrogates; None if it is invalid in any
+    other way.
     """
     nulls: list[str] = []
 
@@ -178,7 +216,8 @@ def _parse_with_nulls(raw: bytes) -> tuple[object, list[str]] | None:
         value: object = json.loads(
             raw.decode(), parse_int=number_or_null, parse_float=number_or_null, parse_constant=null
         )
-        orjson.dumps(value)  # refuses lone surrogates and deep nesting, which json accepts
+        whole = whole_characters(value)
+        orjson.dumps(whole)  # refuses deep nesting, which json accepts
     except (ValueError, RecursionError, orjson.JSONEncodeError):
         return None
-    return (value, nulls) if nulls else None
+    return _Tolerated(value, whole, nulls) if nulls or whole != value else None

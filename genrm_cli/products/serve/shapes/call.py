@@ -1,6 +1,7 @@
 """The input and the fields of a shape."""
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,7 +13,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.http_server.router import parse_body
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, whole_characters, whole_text
 from genrm_cli.products.serve.cohorts.cohort import Member, index_in
 from genrm_cli.products.serve.cohorts.rounds import RoundsService
 from genrm_cli.products.serve.served_answers import GroupAnswer
@@ -126,7 +127,7 @@ def identifier_of(value: object, name: str) -> str:
         raise UnreadableRecordError(f"{name} is not a text or an integer")
     if len(str(value)) > MAX_ID_CHARS:
         raise UnreadableRecordError(f"{name} is longer than {MAX_ID_CHARS} characters")
-    return str(value)
+    return whole_text(str(value))
 
 
 def size_of(value: object, name: str = "size") -> int:
@@ -156,12 +157,15 @@ def rollout_of(id_: str, name: str, request: Record, response: Record, plan: Gro
     By the plan, an object of the Responses API may be shown as by NeMo Gym.
     """
     line = line_of(name, request, response)
-    as_line = gym_line(line["prompt"], line["completion"]) if plan.shows_as_gym else None
+    as_line = None
+    if plan.shows_as_gym:
+        as_line = gym_line(line["prompt"], line["completion"])
     if as_line is None:
         return member_of(id_, line, plan)
     del line["prompt"], line["completion"]
     member = member_of(id_, line | as_line, plan, "nemo_gym")
-    return replace(member, rollout=with_gym_response(member.rollout, as_line))
+    shown = whole_characters(as_line)
+    return replace(member, rollout=with_gym_response(member.rollout, shown))
 
 
 def line_of(name: str, request: Record, response: Record) -> Record:
@@ -191,11 +195,12 @@ def member_of(id_: str, line: Record, plan: GroupPlan, format_: str = "completio
 
     The request says what is the prompt and what the response: of the record's other fields, only
     those with the name of one could contradict it."""
+    shown = whole_characters(line)
     try:
-        recognised = recognise(line, settled=others_of(line))
+        recognised = recognise(shown, settled=others_of(shown))
     except UnreadableRecordError as error:
         own = ", ".join(
-            sorted(name for name in line.keys() - {"prompt", "completion"} if part_named(name))
+            sorted(name for name in shown.keys() - {"prompt", "completion"} if part_named(name))
         )
         if not own:
             raise
@@ -205,10 +210,10 @@ def member_of(id_: str, line: Record, plan: GroupPlan, format_: str = "completio
         raise UnreadableRecordError(
             f"the fields of the record make it a line in the format {recognised.name!r}"
         )
-    rollouts = recognised.read(line)
+    rollouts = recognised.read(shown)
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {counted(len(rollouts), 'response')}, expected one")
-    rollout = plan.with_chosen_fields(rollouts[0], line)
+    rollout = plan.with_chosen_fields(rollouts[0], shown)
     return Member.of(id_, line, rollout, digest_of(line))
 
 
@@ -219,4 +224,8 @@ def others_of(line: Record) -> list[str]:
 
 def digest_of(value: object) -> bytes:
     """Return a digest of a JSON value; equal values have equal digests."""
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).digest()
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # half surrogates
+        text = json.dumps(value, sort_keys=True).encode()
+    return hashlib.sha256(text).digest()

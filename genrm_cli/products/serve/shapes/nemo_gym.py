@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.http_server.gym_rows import aggregate, masked
+from genrm_cli.http_server.gym_rows import aggregate, masked, unmasked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.json_types import Record
@@ -30,6 +30,7 @@ from genrm_cli.products.serve.shapes.call import (
 )
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
+from genrm_cli.rollouts.reading.record_fields import UNSCORED_MARK
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.verdicts import Reason
 
@@ -76,7 +77,8 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
     rewards = call.service.plan.rewards
     why = score.reason_text or answer.counts.shortfall
     try:
-        row = row | {"reward": call.number_of(score, answer), "failure_reason": why}
+        reward = call.number_of(score, answer)
+        row = unmasked(row) | {"reward": reward, "failure_reason": why}
         counted = [] if score.reward is None else [score]
     except NoRewardError as error:
         counted = [each for each in answer.rewards.scores if each.reward is not None]
@@ -87,6 +89,8 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
             score.reason_text,
             statistics.fmean(each.reward or 0.0 for each in counted or [score]),
         )
+        if score.reason is not None and not score.reason.is_exclusion:
+            row[UNSCORED_MARK] = score.reason  # `genrm score` judges the row again
         missing = (
             score.total.missing[:1]
             if score.total and score.reason is Reason.COMPONENT_MISSING

@@ -16,7 +16,7 @@ from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.http_server.router import AccessLimits, Answer, build_router, parse_body, response_of
 from genrm_cli.http_server.server import listen_on, run_server
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, whole_characters
 from genrm_cli.products.sessions.environment import AnyEnvironment
 from genrm_cli.products.sessions.environments import ScenarioSet
 from genrm_cli.products.sessions.episode import client_record, spoken_words
@@ -57,7 +57,7 @@ async def _reset(sessions: HostedSessions, id_: str, row: Record) -> Record:
 
 async def _step(sessions: HostedSessions, id_: str, row: Record) -> Record:
     response = row.get("response")
-    said = words_of(items_of_response(response) or ()).strip()
+    said = words_of(items_of_response(whole_characters(response)) or ()).strip()
     model = _text_at(response, "model")
     seen = await sessions.step(id_, said, _text_at(row, "_ng_step_request_id"), model)
     info: Record = _info(seen) | _rewarded(seen)
@@ -90,10 +90,10 @@ async def _verify(sessions: HostedSessions, id_: str, row: Record) -> Record:
     if seen.faults:
         reason = f"the simulated client is at fault: {', '.join(seen.faults)}"
         return masked(reply, reason) | {"_ng_failure_class": "user_failure"}
-    reason = f"the session is no episode: {end_reason}"
     if "reason" in seen.reward:
         reason = f"the judge gave no reward: {seen.reward['reason']}"
-    return masked(reply, reason)
+        return masked(reply, reason) | {"_ng_failure_class": "judge_failed"}
+    return masked(reply, f"the session is no episode: {end_reason}")
 
 
 async def _close(sessions: HostedSessions, id_: str, _row: Record) -> Record:

@@ -13,16 +13,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.http_server.http_replies import RefusedError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.environment import (
     CLIENT_FAILED,
+    ENVIRONMENT_FAILED,
     FAILURES,
     AnyEnvironment,
     Ask,
     End,
+    broken,
     ended,
 )
 from genrm_cli.products.sessions.environments import ScenarioSet
@@ -225,11 +227,17 @@ class HostedSessions:
                 )
             if not action:
                 raise SessionError(422, "unreadable", "the response holds no text of the policy")
-            state = await self._step(session.state, action)
             session.model = model or session.model
             # The judge has read a shorter session.
             session.judged = None
-            seen = await self._observe(session, state, asks=state.end is not None)
+            try:
+                state = await self._step(session.state, action)
+                seen = await self._observe(session, state, asks=state.end is not None)
+            except (GenrmError, SessionError):
+                raise
+            except Exception as error:  # noqa: BLE001  (a bug met by one session ends no other)
+                state = broken(session.state, error)
+                seen = await self._observe(session, state, asks=False)
             before = 0.0 if last is None else last.total
             seen = replace(seen, gain=round(seen.total - before, 9))  # no noise of a difference
             self._record_ended(session, state, seen)
@@ -269,8 +277,11 @@ class HostedSessions:
         """Return the observation of a state; `asks` for faults, and for the judge's reward."""
         environment = self.environment
         judge = self.judge
-        reward = await asyncio.to_thread(plumbing_reward, environment, state)
-        faults = environment.faults(state) if asks else ()
+        is_broken = state.end is not None and state.end.reason == ENVIRONMENT_FAILED
+        reward: Record = {"total_reward": None, "components": {}, "source": JUDGED}
+        if not is_broken:
+            reward = await asyncio.to_thread(plumbing_reward, environment, state)
+        faults = environment.faults(state) if asks and not is_broken else ()
         if judge is not None:
             reward = {"total_reward": None, "components": {}, "source": JUDGED}
             has_ended = state.end is not None
@@ -280,7 +291,9 @@ class HostedSessions:
                     FORMAT.annotate(record, [await judge.score_one(record)])
                     session.judged = record
                 reward = session.judged["reward"]
-        shown = environment.state_shown(state, session.slot.scenario)
+        shown = None
+        if not is_broken:
+            shown = environment.state_shown(state, session.slot.scenario)
         last = state.messages[-1] if state.messages else Turn("", "")
         text = last.text if last.role == "user" else ""
         if shown is not None and text:
@@ -290,7 +303,13 @@ class HostedSessions:
     def _record_of(self, session: _HostedSession, state: Any, reward: Record | None) -> Record:
         policy = {"name": session.model or "unnamed", "role": POLICY}
         origin = RunOrigin("", policy, policy, self.client, self.known.digests, "nemo_gym")
-        return episode_record(Played(session.slot, state), self.environment, origin, reward)
+        played = Played(
+            session.slot,
+            state,
+            faults=self.environment.faults(state),
+            hidden=self.environment.describe(state),
+        )
+        return episode_record(played, self.environment, origin, reward)
 
     def _record_ended(self, session: _HostedSession, state: Any, seen: Observation) -> None:
         if self.recorder is not None and seen.end is not None and not seen.is_failure:
