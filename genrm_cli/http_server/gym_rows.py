@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.reading.record_fields import UNJUDGED_MARKS, is_unjudged
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 _TASK = "_ng_task_index"
@@ -26,17 +25,6 @@ def masked(row: Record, reason: str | None, reward: float = 0.0) -> Record:
         "instance_config": nested,
         "failure_reason": reason,
     }
-
-
-def unmasked(row: Record) -> Record:
-    """Return a row that has a reward now without the marks of a judge that failed before."""
-    if not is_unjudged(row):
-        return row
-    row = {name: value for name, value in row.items() if name not in UNJUDGED_MARKS}
-    config = row.get("instance_config")
-    if isinstance(config, dict):
-        row["instance_config"] = {**config, "mask_sample": False}
-    return row | {"mask_sample": False}
 
 
 def aggregate(body: Record) -> Record:

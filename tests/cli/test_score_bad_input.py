@@ -12,7 +12,6 @@ BAD_LINES = {
     5: "list",
     6: "colour",
     7: "not JSON",
-    8: "surrogate",
     9: "not JSON",
     18: "not JSON",
 }
@@ -31,13 +30,13 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
         assert reject["text"]
     metrics = genrm.metrics("bad-lines")
     assert metrics["lines"] == 17
-    assert metrics["rejected_lines"] == 7
-    assert metrics["scored"] == 7
+    assert metrics["rejected_lines"] == 6
+    assert metrics["scored"] == 8
     assert metrics["single"] == 0
     assert metrics["unscored"] == 3
     assert metrics["duplicate_rollouts"] == 1
-    assert "7 rejected lines" in finished.err
-    assert "genrm: warning: 7 lines rejected: `genrm validate` says which and why." in finished.err
+    assert "6 rejected lines" in finished.err
+    assert "genrm: warning: 6 lines rejected: `genrm validate` says which and why." in finished.err
     assert "duplicate rollout" in finished.err
 
 

@@ -9,16 +9,16 @@ def test_the_report_as_json(genrm, call):
     finished = call("validate bad-lines.jsonl --json").ended(0)
     report = json.loads(finished.out)
     assert report["lines"] == 17
-    assert report["rejected_lines"] == 7
-    assert report["rollouts"] == 10
+    assert report["rejected_lines"] == 6
+    assert report["rollouts"] == 11
     assert report["rollouts_without_response"] == 1
     assert report["duplicate_rollouts"] == 1
     assert report["groups"] == 4
     assert report["groups_with_mixed_prompts"] == 0
-    assert report["group_sizes"] == {"1": 2, "4": 2}
-    assert report["comparisons"] == report["plan"]["calls"] == 4 + 3
+    assert report["group_sizes"] == {"1": 2, "4": 1, "5": 1}
+    assert report["comparisons"] == report["plan"]["calls"] == 5 + 3
     assert (
-        report["problem_count"] == sum(problem["count"] for problem in report["problems"]) == 7 + 1
+        report["problem_count"] == sum(problem["count"] for problem in report["problems"]) == 6 + 1
     )
     assert {"problem", "unit", "count", "where"} == set(report["problems"][0])
 
@@ -44,8 +44,8 @@ def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     assert b"(lines 4, 7)" in bad.out
     as_json = call("validate bad-lines.jsonl --strict --json")
     assert as_json.code == 3
-    assert json.loads(as_json.out)["rejected_lines"] == 7
-    assert "bad-lines.jsonl: 7 bad lines (line 4: not JSON" in as_json.err
+    assert json.loads(as_json.out)["rejected_lines"] == 6
+    assert "bad-lines.jsonl: 6 bad lines (line 4: not JSON" in as_json.err
     assert "and 1 duplicate rollouts (line 11), refused by --strict" in as_json.err
     assert call("validate good.jsonl --strict").code == 0
 

@@ -37,7 +37,6 @@ and in a test. An installed package registers its class as an entry point of the
 `genrm.environments`."""
 
 import json
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -254,8 +253,11 @@ def broken(state: StateT, error: Exception) -> StateT:
     """Return a state whose episode a bug of the environment has ended: one session fails, and no
     other.
     """
-    logging.getLogger("genrm_cli").error("a session failed", exc_info=error)
-    return ended(state, ENVIRONMENT_FAILED, evidence=f"{type(error).__name__}: {error}")
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "" if trace is None else f" ({trace.tb_frame.f_code.co_name}, line {trace.tb_lineno})"
+    return ended(state, ENVIRONMENT_FAILED, evidence=f"{type(error).__name__}: {error}{where}")
 
 
 def ended(state: StateT, reason: str, by: str = "environment", evidence: str = "") -> StateT:

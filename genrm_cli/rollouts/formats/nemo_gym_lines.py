@@ -6,7 +6,7 @@ Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_coll
 
 from collections.abc import Sequence
 
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format, Score, annotate_line
 from genrm_cli.rollouts.formats.shapes import read_alternatives
 from genrm_cli.rollouts.reading.answers import is_empty, items_of_output, messages_of_request
@@ -16,7 +16,12 @@ from genrm_cli.rollouts.reading.messages import (
     read_messages,
     turns_of_messages,
 )
-from genrm_cli.rollouts.reading.record_fields import is_truncated, rollout_of
+from genrm_cli.rollouts.reading.record_fields import (
+    UNJUDGED_MARKS,
+    is_truncated,
+    is_unjudged,
+    rollout_of,
+)
 from genrm_cli.rollouts.rollout import (
     Rollout,
     UnreadableRecordError,
@@ -57,17 +62,34 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
     """
     annotate_line(record, scores)
     if is_unjudged(record) and record["reward"] is not None:
-        config = object_or_empty(record.get("instance_config"))
-        marks = {name: record.pop(name) for name in UNJUDGED_MARKS if name in record}
-        for holder in (record, config):
-            if "mask_sample" in holder:
-                marks["mask_sample"] = holder["mask_sample"]
-                holder["mask_sample"] = False
-        record["genrm"] |= {f"previous_{name}": value for name, value in marks.items()}
+        counted = unmasked(record)
+        marks = {
+            f"previous_{name}": value
+            for name, value in record.items()
+            if counted.get(name) is not value
+        }
+        record.clear()
+        record.update(counted)
+        record["genrm"] |= marks
     if before := record.get("reward_components"):
         reward = record["reward"]
         record["genrm"]["previous_reward_components"] = before
         record["reward_components"] = {} if reward is None else {"genrm": reward}
+
+
+def unmasked(row: JsonObject) -> Record:
+    """Return a row, now that it has a reward, without the marks of a judge that failed before."""
+    row = {**row}
+    if not is_unjudged(row):
+        return row
+    for name in UNJUDGED_MARKS:
+        row.pop(name, None)
+    if "mask_sample" in row:
+        row["mask_sample"] = False
+    config = row.get("instance_config")
+    if isinstance(config, dict) and "mask_sample" in config:
+        row["instance_config"] = {**config, "mask_sample": False}
+    return row
 
 
 def _read_compare(record: Record) -> list[Rollout]:

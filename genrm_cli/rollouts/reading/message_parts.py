@@ -117,18 +117,21 @@ def read_part(part: object) -> Part:
 
 
 def call_of(call: object) -> ToolCall:
-    """Return a tool call: in OpenAI's shape, flat, or as JSON text (verifiers)."""
+    """Return a tool call: in OpenAI's shape, flat, or as JSON text (verifiers).
+
+    A policy may write half a call, which its server parses into anything: that is shown as its
+    JSON."""
     if isinstance(call, str):
         # Not parsed: nested JSON could smuggle lone surrogates and deep nesting past the checks of
         # the line.
         return ToolCall("", call)
     if not isinstance(call, dict):
-        raise UnreadableRecordError(f"a tool call is {kind_of(call)}, expected an object")
+        return ToolCall("", json.dumps(call, ensure_ascii=False))
     function = call.get("function", call)
     if isinstance(function, str):  # inspect_ai
         return ToolCall(function, arguments_of(call, "function"))
     if not isinstance(function, dict):
-        raise UnreadableRecordError(f"the function of a call is {kind_of(function)}")
+        return ToolCall("", json.dumps(function, ensure_ascii=False))
     return ToolCall(name_of_call(call), arguments_of(function))
 
 

@@ -6,9 +6,12 @@ from threading import Event
 import pytest
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, sample_set
 
+from genrm_cli.products.sessions.episode import EpisodeSlot, play_episode
 from genrm_cli.products.sessions.hosting.hosted import HostedSessions, SessionError
+from genrm_cli.products.sessions.therapy.session import TherapeuticSession
 from genrm_cli.rollouts.formats.format import Score
-from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.redaction import Redactor, redactor_of
+from genrm_cli.verdicts import ChatTurn, Outcome
 
 EXAM = "exam_stress_001"
 
@@ -137,3 +140,35 @@ async def test_a_session_that_is_closed_twice_is_recorded_once():
     await asyncio.gather(sessions.close("one"), sessions.close("one"))
     assert recorded == [0.5]
     assert len(sessions) == 0
+
+
+class Brittle(TherapeuticSession):
+    """An environment with a bug, which one turn meets."""
+
+    def components(self, state):
+        if any("bug" in turn.text for turn in state.messages):
+            raise KeyError("bug")
+        return super().components(state)
+
+
+def test_a_session_that_raises_is_one_failed_session():
+    """Hosted or collected, it ends with the bug as its evidence; others go on."""
+
+    async def play():
+        sessions = HostedSessions(Brittle(), sample_set(), answer, most=2, keep_s=10)
+        for id_ in ("a", "b"):
+            await sessions.reset(id_, next(iter(sessions.scenarios)))
+        failed = await sessions.step("a", "I met a bug.")
+        assert failed.is_failure
+        assert failed.end.reason == "environment_failed"
+        assert "KeyError" in failed.end.evidence
+        assert not (await sessions.step("b", "I hear you.")).is_failure
+
+        async def says(role, conversation, repeat):
+            return Outcome(ChatTurn(), reply_text="A bug, and a bug.")
+
+        slot = EpisodeSlot(0, next(iter(sample_set().scenarios)), 0, 0, 0)
+        played = await play_episode(slot, Brittle(), says, Redactor(()))
+        assert played.state.end.reason == "environment_failed"
+
+    asyncio.run(play())

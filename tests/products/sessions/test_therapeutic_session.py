@@ -173,7 +173,7 @@ def test_what_is_hidden_reaches_neither_policy_nor_scenario_record():
         (reaction(effect="good"), False),
         (reaction(reply=None), False),
         (reaction(effect=10**400), False),
-        (reaction(reply="\ud800"), False),
+        (reaction(reply="\ud800"), True),
         ('{"a":' + "[" * 100_000 + "}", False),
         ("{}", False),
     ],

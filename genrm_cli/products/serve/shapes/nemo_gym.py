@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import RolloutScore
-from genrm_cli.http_server.gym_rows import aggregate, masked, unmasked
+from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
 from genrm_cli.json_types import Record
@@ -28,6 +28,7 @@ from genrm_cli.products.serve.shapes.call import (
     digest_of,
     member_of,
 )
+from genrm_cli.rollouts.formats.nemo_gym_lines import unmasked
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
 from genrm_cli.rollouts.gym_view import refuse_as_gym, refuse_unanswered
 from genrm_cli.rollouts.reading.record_fields import UNSCORED_MARK
