@@ -145,10 +145,10 @@ async def test_a_session_that_is_closed_twice_is_recorded_once():
 class Brittle(TherapeuticSession):
     """An environment with a bug, which one turn meets."""
 
-    def components(self, state):
-        if any("bug" in turn.text for turn in state.messages):
+    async def step(self, state, action, ask):
+        if "bug" in action:
             raise KeyError("bug")
-        return super().components(state)
+        return await super().step(state, action, ask)
 
 
 def test_a_session_that_raises_is_one_failed_session():
