@@ -72,6 +72,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
             answer_tool=given.answer_tool,
             tool_definitions=given.tool_definitions and not is_gym,
             images=_shows_images(settings, judges),
+            image_hosts=settings.judge.image_hosts,
         ),
         ignore_media=given.ignore_media,
         blank_loses=given.empty == "lose",

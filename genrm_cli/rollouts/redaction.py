@@ -1,9 +1,10 @@
-"""Masking of personal data in texts sent to a judge."""
+"""Masking of personal data in texts that leave the machine."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from genrm_cli.errors import SettingRef, UsageError, how_to_install
 from genrm_cli.regex import compile_regex
@@ -74,6 +75,27 @@ def _number_forms(names: Sequence[str]) -> list[tuple[str, Form]]:
 def redactor_of(patterns: tuple[str, ...]) -> Redactor:
     """Return the redactor of these patterns; the groups of a run share one."""
     return Redactor(patterns)
+
+
+Mask = Callable[[str], str]
+
+
+def mask_of(patterns: tuple[str, ...]) -> Mask:
+    """Return the function that masks a text as for a judge, without counting."""
+    if not patterns:
+        return str
+    redactor = redactor_of(patterns)
+    counts = Counter[str]()
+    return lambda text: redactor.redact(text, counts)
+
+
+def masked_values(value: Any, mask: Mask) -> Any:
+    """Return a JSON value with every text in it masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {name: masked_values(each, mask) for name, each in value.items()}
+    return [masked_values(each, mask) for each in value] if isinstance(value, list) else value
 
 
 def _mask(text: str, form: Form, name: str, counts: Counter[str]) -> str:

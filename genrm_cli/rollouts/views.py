@@ -43,6 +43,8 @@ _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 _ENDS = re.compile(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
 # What a transcript is divided by; texts must not imitate it.
 _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
+# The host of a web address without a user, a password or anything else that is unusual.
+_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.IGNORECASE)
 _LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
 
@@ -59,6 +61,7 @@ class ViewOptions:
         answer_field: dotted path of the text to show in an answer that is JSON.
         answer_tool: show the arguments of the last call to this tool.
         tool_definitions: show the tools that the policy could call before a transcript.
+        images: show images that are `data:`, or lie on one of `image_hosts`.
     """
 
     view: View = "auto"
@@ -68,6 +71,18 @@ class ViewOptions:
     answer_tool: str | None = None
     tool_definitions: bool = True
     images: bool = False
+    image_hosts: tuple[str, ...] = ()
+
+    def shows(self, media: Media) -> bool:
+        """Whether the judge sees an image. A rollout chooses its URL, and the judge's server would
+        fetch it: only data and hosts that the user named are shown.
+        """
+        if not self.images or media.url is None:
+            return False
+        host = _HOST.match(media.url)
+        return media.url.startswith("data:") or (
+            host is not None and host[1].lower() in self.image_hosts
+        )
 
     @property
     def shows_answer(self) -> bool:
@@ -169,7 +184,7 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     if view == "transcript" and options.tool_definitions and len(tools) == 1 and any(tools):
         conversation = _with_tools(conversation, tools.pop(), options.max_step_chars)
     media = [each for rollout in rollouts for each in rollout.media]
-    images = {each.mark: each.url for each in media if options.images and each.url}
+    images = {each.mark: each.url for each in media if each.url and options.shows(each)}
     return SharedView(
         conversation, responses, view, rollouts[0].reference, images=tuple(images.items())
     )
@@ -302,22 +317,25 @@ def unseen_media(rollout: Rollout, options: ViewOptions) -> tuple[str, ...]:
     alone.
     """
     is_text = not options.images or options.shows_answer
-    hidden = [each for each in rollout.prompt_media if not options.images or each.url is None]
-    hidden += [each for each in media_of(rollout.response or ()) if is_text or each.url is None]
+    hidden = [each for each in rollout.prompt_media if not options.shows(each)]
+    said = media_of(rollout.response or ())
+    hidden += [each for each in said if is_text or not options.shows(each)]
     return tuple(each.kind for each in hidden)
 
 
 def render_transcript(
-    items: Sequence[Item], max_step_chars: int = AUTO.max_step_chars, *, images: bool = False
+    items: Sequence[Item],
+    max_step_chars: int = AUTO.max_step_chars,
+    shows: Callable[[Media], bool] = AUTO.shows,
 ) -> str:
-    """Render a response step by step, without reasoning, with the marks of images if they are
+    """Render a response step by step, without reasoning, with the marks of images that are
     shown.
     """
     sections: list[str] = []
     for item in items:
         if isinstance(item, Reasoning):
             continue
-        if isinstance(item, Media) and item.url is not None and images:
+        if isinstance(item, Media) and shows(item):
             # Otherwise its mark stands within the text of a result.
             if not sections or item.mark not in sections[-1]:
                 sections.append(f"[--- IMAGE ---]\n{item.mark}")
@@ -351,7 +369,7 @@ def neutralise(text: str) -> str:
 def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> str:
     if view == "transcript":
         text = render_transcript(
-            (*opening, *(rollout.response or ())), options.max_step_chars, images=options.images
+            (*opening, *(rollout.response or ())), options.max_step_chars, options.shows
         )
     else:
         text = answer_shown(rollout, options)

@@ -88,9 +88,14 @@ class JudgeSettings:
         low=0,
     )
     images: bool = reward_setting(
-        "The judge sees images: show it those of prompts and responses that have a URL or are "
-        "data.",
+        "The judge sees images: show it those of prompts and responses that are data, or lie on "
+        "an $image_hosts.",
         False,
+    )
+    image_hosts: tuple[str, ...] = reward_setting(
+        "Host from which the judge's server may fetch images of rollouts, such as "
+        "images.example. Repeatable. Default: none; only images that are data are shown.",
+        (),
     )
     api_key_env: str | None = setting(
         "Environment variable that contains the API key. Default: GENRM_API_KEY, then "

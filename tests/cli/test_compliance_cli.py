@@ -4,6 +4,7 @@ import json
 
 import pytest
 from genrm_process import make_rollouts, read_lines
+from served import serving
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 ADDRESS = "ana.lima@example.com"
@@ -67,6 +68,30 @@ def test_nothing_private_reaches_the_judge(genrm, call, judge_server, profile):
     assert (
         ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]
     )  # the user's own file stays whole
+
+
+def test_redaction_holds_on_every_way_out(genrm, call, judge_server, tmp_path):
+    """Calls, files of requests, which batches upload, the report, and what a server records."""
+    genrm.write("in.jsonl", private_rollouts())
+    flags = judge(judge_server, "--no-probe", *REDACT_ALL)
+    call("score in.jsonl", *flags).ended(0)
+    call("score in.jsonl --requests-to requests.jsonl -o other.jsonl", *flags, "--force").ended(0)
+    call("report in.scored.jsonl -o page.html", *REDACT_ALL).ended(0)
+    with serving(genrm, *flags, "--record", "served", "--drain", "1s") as server:
+        server.group(
+            id="g",
+            messages=f"Write to {ADDRESS}.",
+            responses=[{"text": f"To {ADDRESS}."}, {"text": f"Call 555-123-4567, {CARD}."}],
+        )
+    gone = {"calls": sent(judge_server)}
+    for name in ("requests.jsonl", "page.html"):
+        gone[name] = (genrm.folder / name).read_text(encoding="utf-8")
+    for path in (genrm.folder / "served").glob("*"):
+        gone[path.name] = path.read_text(encoding="utf-8")
+    assert len(gone) >= 5
+    for name, text in gone.items():
+        for private in (ADDRESS, "555-123-4567", CARD):
+            assert private not in text, name
 
 
 def test_an_episode_and_the_principle_flag_are_masked_too(genrm, call, judge_server):

@@ -23,7 +23,7 @@ ASKED = {
     ],
 }
 ASKED["content"] += [{"type": "text", "text": "? Be brief."}]
-judge = partial(scored_components.judge, profile="nemotron-plain")
+judge = partial(scored_components.judge, profile="nemotron-plain", image_hosts=["images.example"])
 
 
 def pictured(*texts, asked=ASKED):
@@ -162,10 +162,24 @@ def test_prompts_with_different_images_are_different_groups(tmp_path, judge_serv
         ),
         ({"images": True}, {"type": "input_file", "file_id": "f"}),
         ({"images": True}, {"type": "input_image", "image_url": "cat.png"}),
+        *(
+            ({"images": True}, {"type": "input_image", "image_url": url})
+            for url in (
+                "http://169.254.169.254/latest/meta-data",
+                "http://127.0.0.1:8330/metrics",
+                "http://images.example@10.0.0.1/x",
+                "http://images.example:80@10.0.0.1/x",
+                "https://images.example.evil.net/x.png",
+                "https://evil.net/?images.example",
+                "file:///etc/passwd",
+            )
+        ),
     ],
 )
 def test_what_a_judge_cannot_see_is_not_compared(tmp_path, judge_server, settings, part):
-    """Images for a judge of texts, files, and images without a URL; nothing is asked."""
+    """Images for a judge of texts, files, images without a URL, and what a rollout would have the
+    judge's server fetch from a host that nobody named; nothing is asked.
+    """
     lines = pictured(
         "A cat.",
         "A dog.",

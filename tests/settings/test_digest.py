@@ -4,7 +4,7 @@ from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 DECIDING = """
-    format limit group_by view view_max_chars answer_field answer_tool ignore_media images empty
+    format limit group_by view view_max_chars answer_field answer_tool ignore_media images image_hosts empty
     reference_field rubric_field tool_definitions prompt_field response_field id_field
     ignore_fields
     require_metadata goal strategy ring_k repeats list_size both_orders seed judge model judging profile

@@ -15,7 +15,7 @@ from genrm_cli.settings.declare import setting
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
-    from genrm_cli.products.report.group_document import Mask
+    from genrm_cli.rollouts.redaction import Mask
     from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
 
 # A larger matrix fills several screens; the lines below it hold all verdicts.
@@ -62,7 +62,8 @@ def show(
     if as_judge or not is_scored:
         _show_requests(rollouts, settings, group, limit, as_json)
         return
-    from genrm_cli.products.report.group_document import group_document, mask_of
+    from genrm_cli.products.report.group_document import group_document
+    from genrm_cli.rollouts.redaction import mask_of
 
     mask = mask_of(settings.judge.redact_pattern)
     for each in _read_groups(rollouts, settings, group, worst, failures, limit):
@@ -127,7 +128,8 @@ def _read_groups(
 ) -> "Sequence[ScoredGroup]":
     """Return groups of a scored file or set, masked: one, the least reliable ones, or the first."""
     from genrm_cli.jobs.journals import open_known_journal
-    from genrm_cli.products.report.group_document import mask_of, with_labels_masked
+    from genrm_cli.products.report.group_document import with_labels_masked
+    from genrm_cli.rollouts.redaction import mask_of
     from genrm_cli.scored.files import find_scored
     from genrm_cli.scored.groups import ScoredRun
     from genrm_cli.storage.store import Store

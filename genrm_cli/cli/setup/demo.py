@@ -30,8 +30,8 @@ def demo(
     from genrm_cli.jobs.due.inputs import output_places
     from genrm_cli.jobs.input_batch import score_inputs
     from genrm_cli.jobs.journals import open_known_journal
-    from genrm_cli.products.report.group_document import mask_of
     from genrm_cli.products.report.write_report import write_report
+    from genrm_cli.rollouts.redaction import mask_of
     from genrm_cli.scored.files import ScoredInput
     from genrm_cli.scored.groups import ScoredRun
     from genrm_cli.settings import settings_from

@@ -8,16 +8,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from genrm_cli.catalog import listed
 from genrm_cli.json_types import Record
 from genrm_cli.judging.offline import CHAT_URL, PendingRequest
 from genrm_cli.metrics.event import Event
 from genrm_cli.storage.contract import Sink
+from genrm_cli.storage.encoding.records import parse_record
 from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.verdicts import FailureKind
 
 _MAX_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
+_FIELDS = frozenset({"custom_id", "method", "url", "body"})
+_REQUEST_ID = re.compile("[0-9a-f]{16,128}")
 _NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
 
 
@@ -52,6 +56,23 @@ class RequestsEvent(Event):
         names = ("uri", "model", "requests")
         files = [{name: getattr(file, name) for name in names} for file in self.files]
         return {"files": files, "failures": self.failures}
+
+
+def check_request_line(line: bytes) -> None:
+    """Refuse a line that is not a request as `RequestFiles` writes it.
+
+    Raises:
+        ValueError: says what was found.
+    """
+    request = parse_record(line)
+    missing = _FIELDS - request.keys()
+    if missing or len(request) != len(_FIELDS):
+        raise ValueError(f"its fields are {listed(sorted(request))}")
+    body = request["body"]
+    if request["url"] != CHAT_URL or request["method"] != "POST" or not isinstance(body, dict):
+        raise ValueError(f"it is no POST to {CHAT_URL} with an object as body")
+    if not _REQUEST_ID.fullmatch(str(request["custom_id"])):
+        raise ValueError("its custom_id is none of a request of genrm")
 
 
 def replies_of(uri: str) -> str:

@@ -13,11 +13,11 @@ from functools import partial
 
 from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.offline.request_files import replies_of
+from genrm_cli.jobs.offline.request_files import check_request_line, replies_of
 from genrm_cli.metrics.event import Event
 from genrm_cli.products.batches.batch_api import Batch, BatchApi
 from genrm_cli.scored.json_form import parse_json, to_json
-from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.encoding.records import BadLineError, render_document
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
 
@@ -189,11 +189,21 @@ class FileBatch:
             self._run.on_event(event)
 
     def _digest(self) -> str:
-        """Return the sha256 of the requests."""
+        """Return the sha256 of the requests; refuse a file with anything else, which must not be
+        uploaded.
+        """
         digest = hashlib.sha256()
         with self._run.open_source(self.uri) as source:
-            for piece in iter(partial(source.content.read, _PIECE_BYTES), b""):
-                digest.update(piece)
+            for number, line in enumerate(source.content, 1):
+                digest.update(line)
+                try:
+                    check_request_line(line)
+                except (ValueError, BadLineError) as error:
+                    raise InputError(
+                        f"{self.uri}: line {number} is not a request of `genrm score "
+                        f"--requests-to`: {error}; nothing of it was uploaded. Name the files of "
+                        "requests."
+                    ) from error
         return digest.hexdigest()
 
     def _read_state(self) -> BatchState | None:

@@ -14,7 +14,6 @@ from genrm_cli.products.report.blocks import Blocks
 from genrm_cli.products.report.charts import number_text
 from genrm_cli.products.report.group_document import (
     group_document,
-    mask_of,
     prompt_beginning,
     rounded,
     with_labels_masked,
@@ -22,6 +21,7 @@ from genrm_cli.products.report.group_document import (
 from genrm_cli.products.report.judge_trust import Trust, judge_trust
 from genrm_cli.products.report.measure_group import GroupFigures, measure_group
 from genrm_cli.products.report.report_figures import RunFigures, figures_of, reason_text
+from genrm_cli.rollouts.redaction import mask_of
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.settings import Settings

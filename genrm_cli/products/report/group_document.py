@@ -1,12 +1,9 @@
 """A group in the form used by the page: short lists, all texts masked as for the judge."""
 
-from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.redaction import redactor_of
+from genrm_cli.rollouts.redaction import Mask, masked_values
 from genrm_cli.rollouts.rollout import (
     Item,
     Media,
@@ -18,18 +15,8 @@ from genrm_cli.rollouts.rollout import (
 )
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout
 
-Mask = Callable[[str], str]
 _DIGITS = 4  # for people: more would only make the page larger
 _PROMPT_CHARS = 120  # a line of the list of groups
-
-
-def mask_of(patterns: tuple[str, ...]) -> Mask:
-    """Return the function that masks the texts of a page, with the same patterns as for a judge."""
-    if not patterns:
-        return str
-    redactor = redactor_of(patterns)
-    counts = Counter[str]()
-    return lambda text: redactor.redact(text, counts)
 
 
 def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
@@ -101,7 +88,7 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     if line.components:
         document["components"] = {name: rounded(value) for name, value in line.components.items()}
     if line.component_notes:
-        document["notes"] = _masked(line.component_notes, mask)
+        document["notes"] = masked_values(line.component_notes, mask)
     return document
 
 
@@ -136,12 +123,3 @@ def _comparison(comparison: ComparisonRecord, mask: Mask) -> Record:
         "grades": comparison.grades,
     }
     return document | {name: value for name, value in optional.items() if value}
-
-
-def _masked(value: Any, mask: Mask) -> Any:
-    """Return a JSON value with every text in it masked."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, dict):
-        return {name: _masked(each, mask) for name, each in value.items()}
-    return [_masked(each, mask) for each in value] if isinstance(value, list) else value

@@ -16,6 +16,7 @@ from genrm_cli.metrics.event import OnEvent
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.products.serve.cohorts.cohort import Member
 from genrm_cli.rollouts.formats import Score, recognise
+from genrm_cli.rollouts.redaction import Mask, mask_of, masked_values
 from genrm_cli.scored.describe_run import run_record, run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.write_lines import comparison_json, scored_line
@@ -54,6 +55,7 @@ class Recorder(RecordFiles):
         self._judges = judges
         self._names: set[str | None] = set()
         self._counts = RunMetrics()
+        self._mask = mask_of(settings.judge.redact_pattern)
 
     def add(self, members: Sequence[Member], judged: JudgedGroup, rewards: GroupRewards) -> None:
         """Record a group. A file never holds two groups of one name."""
@@ -64,14 +66,16 @@ class Recorder(RecordFiles):
             )
             for each in rewards.comparisons
         )
-        self._append_group(rewards.key, comparisons, scored_lines(members, rewards, self._plan))
+        self._append_group(
+            rewards.key, comparisons, scored_lines(members, rewards, self._plan, self._mask)
+        )
         count_served_group(self._counts, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; its comparisons are in the journal."""
         # The other lines are already in the file, with the rewards of their first reply.
         alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
-        self._append_group(rewards.key, b"", scored_lines([member], alone, self._plan))
+        self._append_group(rewards.key, b"", scored_lines([member], alone, self._plan, self._mask))
 
     def _append_group(self, key: str | None, *parts: bytes) -> None:
         self._append(*parts, begins=key in self._names)
@@ -94,19 +98,20 @@ class Recorder(RecordFiles):
         return render_document(to_json(record))
 
 
-def scored_lines(members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan) -> bytes:
-    """Return the lines of a group in its order, each with its reward; a compare request is one
-    line.
+def scored_lines(
+    members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan, mask: Mask
+) -> bytes:
+    """Return the lines of a group in its order, masked, each with its reward; a compare request is
+    one line.
     """
     scores = [scored_line(score, rewards, plan).as_score() for score in rewards.scores]
     if members and isinstance(
         members[0].line.get(_OF_COMPARE), dict
     ):  # one response of a compare request
         whole = {**members[0].line, _OF_COMPARE: [member.line[_OF_COMPARE] for member in members]}
-        return _annotated(whole, scores)
-    return b"".join(
-        _annotated({**member.line}, [score]) for member, score in zip(members, scores, strict=True)
-    )
+        return _annotated(masked_values(whole, mask), scores)
+    lines = (masked_values({**member.line}, mask) for member in members)
+    return b"".join(_annotated(line, [score]) for line, score in zip(lines, scores, strict=True))
 
 
 def _annotated(line: Record, scores: Sequence[Score]) -> bytes:

@@ -349,6 +349,31 @@ def test_deleted_replies_are_collected_again(ask, batch, read, genrm):
     assert read()["failures"] == 0
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "private notes",
+        '{"prompt": "Q", "response": "A"}',
+        '{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {}}',
+        '{"custom_id": "00112233445566778899aabbccddeeff", "method": "POST", "url": "/v1/files", '
+        '"body": {}}',
+    ],
+)
+def test_only_requests_are_uploaded(run, ask, genrm, line):
+    """A file of anything else, or a folder that holds one, is refused before the first byte."""
+    ask()
+    requests = (genrm.folder / "requests.jsonl").read_bytes()
+    (genrm.folder / "notes.jsonl").write_bytes(requests + line.encode())
+    (genrm.folder / "in.jsonl").unlink()
+    with serving() as server:
+        for given in ("notes.jsonl", "./"):
+            done = run(f"batch {given} --base-url {server.url}").ended(3)
+            assert "is not a request of" in done.err
+            assert given == "./" or "notes.jsonl: line 13 is" in done.err
+        assert not server.files
+        assert not server.batches
+
+
 def test_files_whose_replies_have_one_name_are_refused(run, ask, genrm):
     """Before anything is sent."""
     ask()
