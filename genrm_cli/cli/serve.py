@@ -85,8 +85,8 @@ def _logging(settings: Settings, events: Events) -> "Iterator[LogStep | None]":
         return
     log = RunLog(trackers, events)
     try:
-        yield lambda number, totals, more, samples: log.log(
-            tracked_run("serve", totals, settings, number, more, samples)
+        yield lambda number, totals, more: log.log(
+            tracked_run("serve", totals, settings, number, more)
         )
     finally:
         log.close(_LOGGED_WITHIN_S)

@@ -67,10 +67,9 @@ def compile_plan(settings: Settings) -> GroupPlan:
         keep_replies=settings.output.keep_replies,
         view=ViewOptions(
             given.view,
-            given.view_max_chars,
             answer_field=given.answer_field,
             answer_tool=given.answer_tool,
-            tool_definitions=given.tool_definitions and not is_gym,
+            tool_definitions=not is_gym,
             images=_shows_images(settings, judges),
             image_hosts=settings.judge.image_hosts,
         ),

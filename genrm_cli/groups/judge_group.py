@@ -348,7 +348,7 @@ def shown_to_judges(
     redactor = plan.redactor
     if redactor is not None:
         view = view.masked(lambda text: redactor.redact(text, redactions))
-    is_marked = view.view == "transcript" or plan.view.max_chars is not None
+    is_marked = view.view == "transcript"
     return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
 
 

@@ -56,8 +56,8 @@ class ViewOptions:
         view: `answer`, the text after the last call or turn; `transcript`, everything except
             reasoning; `auto`, the answer if all responses in the group are plain text, otherwise
             the transcript.
-        max_chars: cut the middle out of a response longer than this.
-        max_step_chars: likewise for each tool call and result of a transcript.
+        max_step_chars: cut the middle out of a tool call or result of a transcript longer than
+            this.
         answer_field: dotted path of the text to show in an answer that is JSON.
         answer_tool: show the arguments of the last call to this tool.
         tool_definitions: show the tools that the policy could call before a transcript.
@@ -65,7 +65,6 @@ class ViewOptions:
     """
 
     view: View = "auto"
-    max_chars: int | None = None
     max_step_chars: int = 2_000
     answer_field: str | None = None
     answer_tool: str | None = None
@@ -347,11 +346,11 @@ def render_transcript(
     return "\n".join(sections)
 
 
-def cut_middle(text: str, max_chars: int | None) -> tuple[str, int]:
+def cut_middle(text: str, max_chars: int) -> tuple[str, int]:
     """Cut the middle out of a long text, keeping start and end; return it with the number of
     characters cut.
     """
-    if max_chars is None or len(text) <= max_chars:
+    if len(text) <= max_chars:
         return text, 0
     keep = max(max_chars - len(_cut_mark(len(text))), _LEAST_SHOWN)
     cut = len(text) - keep
@@ -368,14 +367,9 @@ def neutralise(text: str) -> str:
 
 def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOptions) -> str:
     if view == "transcript":
-        text = render_transcript(
-            (*opening, *(rollout.response or ())), options.max_step_chars, options.shows
-        )
-    else:
-        text = answer_shown(rollout, options)
-        if options.max_chars is not None:
-            text = neutralise(text)  # the cut has a marker
-    return cut_middle(text, options.max_chars)[0]
+        items = (*opening, *(rollout.response or ()))
+        return render_transcript(items, options.max_step_chars, options.shows)
+    return answer_shown(rollout, options)
 
 
 def _step_of(item: Item) -> tuple[str, str]:

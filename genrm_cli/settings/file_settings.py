@@ -32,9 +32,6 @@ class InputSettings:
         "if all responses in the group are plain text, otherwise transcript.",
         "auto",
     )
-    view_max_chars: int | None = reward_setting(
-        "Cut the middle out of longer responses before the judge sees them.", low=100
-    )
     answer_field: str | None = reward_setting(
         "Dotted path of the text to judge if answers are JSON, for example result.text."
     )
@@ -49,12 +46,6 @@ class InputSettings:
         "Dotted path of each row's own rubric: a text, or a list of texts or objects "
         "(HealthBench, RaR). It is the "
         "principle of judges that compare; the component rubric:row grades by it."
-    )
-    tool_definitions: bool = reward_setting(
-        "Show the tools that the policy could call, where a line defines them, to the judge of "
-        "transcripts.",
-        True,
-        negative_help="Do not show the judge of transcripts which tools the policy could call.",
     )
     ignore_media: bool = reward_setting(
         "Compare responses that contain images or files, although the judge cannot see these.",
@@ -227,29 +218,14 @@ class TrackingSettings:
         "Log the run to a new subfolder of this folder for TensorBoard; requires "
         "the extra tensorboard."
     )
-    verdict_samples: int = setting(
-        "Verdicts of each step of genrm serve that trackers get as a table, with prompt, responses "
-        "and the judge's reply.",
-        0,
-        low=0,
-        high=1_000,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """Access to S3, and leases."""
+    """Access to S3."""
 
     s3_endpoint_url: str | None = setting(
         "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.", kind=URL
-    )
-    leases: bool = setting(
-        "Lease each output while working on it, so that two runs never do the same work.",
-        True,
-        negative_help="Do not lease outputs: two runs may do the same work.",
-    )
-    lease_expiry: float = duration(
-        "Take over leases that were not renewed for this long.", 300.0, low=1
     )
     any_prefix: bool = setting(
         "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.", False

@@ -25,6 +25,7 @@ from genrm_cli.storage.location import stem_of
 from genrm_cli.storage.store import Store
 
 _MARK = ".lease-"
+EXPIRY_S = 300.0  # long against a pause of the machine or of the store
 # Each try that fails means that another run took or released a lease in that moment.
 _TRIES = 5
 
@@ -101,7 +102,7 @@ class Lease:
             self.store.at(self.uri).remove()
 
 
-def take_lease(output_uri: str, store: Store, expiry_s: float) -> Lease | OtherLease:
+def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lease | OtherLease:
     """Take the lease on an output, or return the lease that another run holds."""
     stem = stem_of(output_uri)
     content = _LeaseContent(

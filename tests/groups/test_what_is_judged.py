@@ -162,16 +162,6 @@ def test_the_arguments_of_a_tool_can_be_judged(tmp_path, judge_server):
     assert not any("Wait." in text or "submit" in text for text in texts)
 
 
-def test_a_long_response_keeps_start_and_end(tmp_path, judge_server):
-    """The middle is cut out, with a mark."""
-    long = "The start. " + "and so on " * 500 + "The end."
-    score(tmp_path, completions(long, SHORT), judge(judge_server, view_max_chars=200))
-    (shown,) = {text for text in sent(judge_server) if text.startswith("The start.")}
-    assert shown.endswith("The end.")
-    assert "characters cut ---]" in shown
-    assert len(shown) <= 200
-
-
 def test_media_are_not_judged_unless_ignored(tmp_path, judge_server):
     """A judge of text cannot see an image: the reason names it, and `ignore_media` compares all the
     same.

@@ -4,8 +4,8 @@ from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 DECIDING = """
-    format limit group_by view view_max_chars answer_field answer_tool ignore_media images image_hosts empty
-    reference_field rubric_field tool_definitions prompt_field response_field id_field
+    format limit group_by view answer_field answer_tool ignore_media images image_hosts empty
+    reference_field rubric_field prompt_field response_field id_field
     ignore_fields
     require_metadata goal strategy ring_k repeats list_size both_orders seed judge model judging profile
     principle temperature top_p max_reply_tokens request_field max_model_len redact_pattern compat

@@ -55,7 +55,7 @@ def test_store_without_conditions_is_refused(scripted_s3):
     do.
     """
     scripted_s3.answer = lambda request: (501, {}, _refusal("NotImplemented"))
-    with pytest.raises(StorageError, match=r"no conditional puts .*turn leases off"):
+    with pytest.raises(StorageError, match=r"no conditional puts .*use another store"):
         scripted_s3.store.at(_URI).create(b"mine")
 
 

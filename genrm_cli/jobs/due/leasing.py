@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.storage.leases import Lease, LeaseLostError, OtherLease, take_lease
+from genrm_cli.storage.leases import EXPIRY_S, Lease, LeaseLostError, OtherLease, take_lease
 from genrm_cli.tasks import first_error_of, in_thread
 
 
@@ -21,20 +21,16 @@ class LeaseHeldError(StorageError):
 
 @contextlib.asynccontextmanager
 async def leased(output_uris: Sequence[str], run: RunContext) -> AsyncIterator[list[Lease]]:
-    """Hold leases on outputs for the duration of the block, unless the settings switch leases off.
+    """Hold leases on outputs for the duration of the block.
 
     Raises:
         LeaseHeldError: another run holds one of them.
     """
-    if not run.settings.storage.leases:
-        yield []
-        return
-    expiry_s = run.settings.storage.lease_expiry
     taken: list[Lease] = []  # known even if the run is interrupted while leases are taken
 
     def take() -> None:
         for output_uri in output_uris:
-            lease = take_lease(output_uri, run.store, expiry_s)
+            lease = take_lease(output_uri, run.store)
             if isinstance(lease, OtherLease):
                 raise LeaseHeldError(f"{output_uri}: {lease}; run again when it is done.")
             taken.append(lease)
@@ -50,7 +46,7 @@ async def leased(output_uris: Sequence[str], run: RunContext) -> AsyncIterator[l
 
     async def renew_repeatedly() -> None:
         while True:
-            await asyncio.sleep(expiry_s / 3)
+            await asyncio.sleep(EXPIRY_S / 3)
             # Wait for it: a late renewal would restore a released lease.
             await in_thread(renew, threads=run.threads)
 

@@ -308,7 +308,7 @@ class RewardService:
             return
         for each, answer in zip(ready, answers, strict=True):
             if self.steps is not None:
-                self.steps.add(each.judged, answer.rewards, each.compared, each.group.rollouts)
+                self.steps.add(each.judged, answer.rewards, each.compared)
             self._answer(each.entry, answer)
 
     def _store(self, ready: Sequence["_Judged"], answers: Sequence[GroupAnswer]) -> None:

@@ -272,7 +272,7 @@ def _append(scored_uri: str, settings: Settings, lines: bytes) -> None:
     uri = sibling(scored_uri, SUFFIX)
     store = Store(settings.storage)
     require_rl_prefix(uri, settings.storage.any_prefix)
-    lease = take_lease(uri, store, settings.storage.lease_expiry)
+    lease = take_lease(uri, store)
     if isinstance(lease, OtherLease):
         raise StorageError(f"{uri}: {lease}; try again in a moment.")
     try:

@@ -1,7 +1,6 @@
 """Log runs to the trackers that the settings name."""
 
 import contextlib
-import html
 import importlib
 import queue
 import re
@@ -30,7 +29,6 @@ from genrm_cli.storage.location import is_stream, stem_of
 # What every tracker accepts: a regular expression that masks texts may be another name.
 _NAMES = re.compile(r"[\w ./-]+")
 _PARAMS = ("goal", "strategy", "ring_k", "estimator", "repeats")
-_SAMPLES = "verdict_samples"  # name of the table; "verdicts" is a number
 _MOST_NAME_BYTES = 200  # TensorBoard makes a folder of it, and adds a time
 
 
@@ -46,8 +44,8 @@ def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
 
 
 def _encodable(value: Any) -> Any:
-    """Return a value that every tracker encodes: what a policy wrote may hold lone surrogates, and
-    one of them would cost the numbers of its step, too.
+    """Return a value that every tracker encodes: the name of a judge or an input may hold lone
+    surrogates, and one of them would cost the numbers of its step, too.
     """
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
@@ -69,26 +67,12 @@ class TrackerFailedEvent(Event):
 class TrackedRun:
     """The data of a run for trackers: its name, its configuration, and its numbers, or those of one
     of its steps.
-
-    Attributes:
-        samples: some of its verdicts, as rows of a table with one set of columns.
     """
 
     name: str
     params: JsonObject
     scalars: Mapping[str, float]
     step: int = 0
-    samples: Sequence[Record] = ()
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the samples."""
-        return list(self.samples[0]) if self.samples else []
-
-    @property
-    def rows(self) -> list[list[Any]]:
-        """The cells of the samples."""
-        return [list(sample.values()) for sample in self.samples]
 
 
 Log = Callable[[TrackedRun], object]
@@ -102,10 +86,7 @@ def _open_wandb(wandb: Any, project: str, run: TrackedRun) -> tuple[Log, Close]:
     logged = wandb.init(project=project, name=run.name, config=dict(run.params), settings=settings)
 
     def log(each: TrackedRun) -> None:
-        content: dict[str, Any] = dict(each.scalars)
-        if each.samples:
-            content[_SAMPLES] = wandb.Table(columns=each.columns, data=each.rows)
-        logged.log(content, step=each.step)
+        logged.log(dict(each.scalars), step=each.step)
 
     return log, logged.finish
 
@@ -118,18 +99,12 @@ def _open_mlflow(mlflow: Any, experiment: str, run: TrackedRun) -> tuple[Log, Cl
 
     def log(each: TrackedRun) -> None:
         mlflow.log_metrics(dict(each.scalars), step=each.step)
-        if each.samples:
-            # As `log_table` writes it, which needs pandas.
-            table = {"columns": each.columns, "data": each.rows}
-            mlflow.log_dict(table, f"{_SAMPLES}/step-{each.step:06}.json")
 
     return log, mlflow.end_run
 
 
 def _open_tensorboard(tensorboard: Any, folder: str, run: TrackedRun) -> tuple[Log, Close]:
-    # The writer of `tensorboard.summary` takes no texts.
     scalar_pb = importlib.import_module("tensorboard.plugins.scalar.summary_v2").scalar_pb
-    text_pb = importlib.import_module("tensorboard.plugins.text.summary_v2").text_pb
     events = importlib.import_module("tensorboard.compat.proto.event_pb2")
     # TensorBoard treats each folder as one run.
     place = f"{folder.rstrip('/')}/{run.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}"
@@ -137,24 +112,11 @@ def _open_tensorboard(tensorboard: Any, folder: str, run: TrackedRun) -> tuple[L
 
     def log(each: TrackedRun) -> None:
         summaries = [scalar_pb(name, value) for name, value in each.scalars.items()]
-        if each.samples:
-            summaries.append(text_pb(_SAMPLES, _markdown_table(each)))
         for summary in summaries:
             writer.add_event(events.Event(wall_time=time.time(), step=each.step, summary=summary))
         writer.flush()
 
     return log, writer.close
-
-
-def _markdown_table(run: TrackedRun) -> str:
-    rows = [run.columns, ["---"] * len(run.columns), *run.rows]
-    return "\n".join(f"| {' | '.join(map(_cell_of, row))} |" for row in rows)
-
-
-def _cell_of(value: object) -> str:
-    """Return a cell that no text can leave: what a policy wrote is shown as it is."""
-    text = html.escape("" if value is None else str(value)).replace("|", "&#124;")
-    return text.replace("\n", "<br>")
 
 
 # By name of the setting, which is also the name of the extra to install.
@@ -195,10 +157,9 @@ def tracked_run(
     settings: Settings,
     step: int = 0,
     more: Mapping[str, object] | None = None,
-    samples: Sequence[Record] = (),
 ) -> TrackedRun:
     """Return the data of a run, or of one of its steps, for trackers: names and numbers, no
-    endpoint or key, and no text but that of `samples`.
+    endpoint or key.
 
     Args:
         name: name of the run.
@@ -206,7 +167,6 @@ def tracked_run(
         settings: settings of the run.
         step: number of the step.
         more: further numbers, or objects of numbers, by name.
-        samples: some of its verdicts, as rows of a table.
     """
     limits = settings.limits
     params = {
@@ -228,10 +188,9 @@ def tracked_run(
         number for name, value in counted.items() for number in _iter_numbers(name, value)
     )
     known = {name: _encodable(value) for name, value in params.items() if value is not None}
-    rows = [{column: _encodable(cell) for column, cell in sample.items()} for sample in samples]
     printable = "".join(char if char.isprintable() else "_" for char in name)
     short = printable.encode()[:_MOST_NAME_BYTES].decode(errors="ignore")
-    return TrackedRun(short, known, numbers, step, rows)
+    return TrackedRun(short, known, numbers, step)
 
 
 class RunLog:

@@ -43,8 +43,8 @@ _ADVICE = {
     **dict.fromkeys(
         ("PermanentRedirect", "301"), "the bucket is in another region; name its region"
     ),
-    "NotImplemented": "the store has no conditional puts (If-None-Match): turn leases off, and "
-    "start one run at a time",
+    "NotImplemented": "the store has no conditional puts (If-None-Match), without which two runs "
+    "could write one output; use another store, or a local folder",
 }
 MISSING = ("404", "NoSuchKey")
 REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")

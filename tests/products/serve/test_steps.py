@@ -49,8 +49,8 @@ def serve(judge_server):
             steps = StepMetrics(
                 settings,
                 scorer,
-                lambda number, totals, more, samples: log.log(
-                    tracked_run("serve", totals, settings, number, more, samples)
+                lambda number, totals, more: log.log(
+                    tracked_run("serve", totals, settings, number, more)
                 ),
             )
             service = RewardService(scorer, settings.serve, steps=steps)
@@ -228,19 +228,9 @@ def test_responses_that_equal_others_or_the_reference_answer_count(serve, answer
     assert judge_server.stats()["requests"] == 1 + 1
 
 
-def test_a_step_has_samples_of_its_verdicts(serve):
-    """One a group, as many as were asked for, with all that a reader needs; next to two latencies
-    and no histogram.
-    """
-    _, _, steps = serve(
-        *(group(f"sampled-{number}", SHORT, LONG) for number in range(3)), verdict_samples=2
-    )
-    [step] = steps
-    assert len(step.samples) == 2
-    for sample in step.samples:
-        assert {"prompt", "response_1", "response_2", "ranking", "reward_1"} <= set(sample)
-        assert sample["prompt"]
-        assert sample["response_1"] != sample["response_2"]
+def test_a_step_has_two_latencies_and_no_histogram(serve):
+    """A chart for each bucket would bury the others."""
+    _, _, [step] = serve(*(group(f"timed-{number}", SHORT, LONG) for number in range(3)))
     assert {name for name in step.scalars if name.startswith("latency/")} == {
         "latency/mean_s",
         "latency/p99_s",

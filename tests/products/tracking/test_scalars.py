@@ -1,6 +1,7 @@
 """What trackers are told about a run."""
 
 import math
+from dataclasses import replace
 
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -53,12 +54,12 @@ def test_the_parameters_identify_how_rewards_were_made():
 
 
 def test_every_text_can_be_encoded_and_the_name_be_a_folder() -> None:
-    """Lone surrogates of a policy or a model's name are written as escapes, and a long name is
+    """Lone surrogates of a model's name are written as escapes, and a long name is
     cut, so that no text costs the numbers of its step.
     """
-    samples = [{"reply": "a\ud800b", "score": None}]
     totals = run_totals(SETTINGS, RunMetrics(), compile_plan(SETTINGS), (), 4.0)
-    run = tracked_run("a\0\n\udfff" + "é" * 300, totals, SETTINGS, samples=samples)
-    assert run.rows == [["a\\ud800b", None]]
+    totals = replace(totals, judge=replace(totals.judge, name="a\ud800b"))
+    run = tracked_run("a\0\n\udfff" + "é" * 300, totals, SETTINGS)
+    assert run.params["judge"] == "a\\ud800b"
     assert run.name.startswith("a___é")
     assert len(run.name.encode()) <= 200

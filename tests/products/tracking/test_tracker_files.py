@@ -145,9 +145,8 @@ def test_odd_texts_and_numbers_fail_no_tracker(tmp_path, monkeypatch, name):
     odd_numbers = {"a": math.nan, "b": math.inf, "c": -1e30}
     events: list[Event] = []
     log = RunLog(load_trackers(settings.tracking), events.append)
-    samples = [{"reply": text, "score": number} for text in ODD for number in (None, math.nan)]
     for step in range(2):
-        log.log(tracked_run("".join(ODD), totals, settings, step, odd_numbers, samples))
+        log.log(tracked_run("".join(ODD), totals, settings, step, odd_numbers))
     log.close(60)
     assert events == []
 
@@ -161,8 +160,6 @@ def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
     flags = (
         "--groups-per-step",
         2,
-        "--verdict-samples",
-        1,
         "--wandb",
         "rl",
         "--mlflow",
@@ -208,10 +205,3 @@ def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
     assert [
         float(line.split()[1]) for line in (run / "metrics" / "groups").read_text().splitlines()
     ] == [2, 2, 1]
-    [table] = run.glob("artifacts/verdict_samples/step-000001.json")
-    assert "g0 says" in table.read_text()
-    [text] = events.Tensors("verdict_samples")[:1]
-    tensors = pytest.importorskip("tensorboard.util.tensor_util")
-    assert "g0 says" in str(tensors.make_ndarray(text.tensor_proto))
-    tables = genrm.folder.glob("wandb/offline-run-*/files/media/table/verdict_samples_*.json")
-    assert sum("g0 says" in table.read_text() for table in tables) == 1
