@@ -9,10 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from genrm_cli.groups.check import check_settings, judge_specs, open_options
+from genrm_cli.groups.comparisons import JudgedVerdicts, verdicts_of
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, verdicts_of
-from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
@@ -76,7 +75,6 @@ class GroupScorer:
         self._plan = compile_plan(settings)
         self._progress = progress or RunProgress()
         self._statistics = CalibrationStatistics(is_listwise=self._plan.is_listwise)
-        self._failures = FailureHistory()
         self._resources = AsyncExitStack()
         self._open_judges: OpenJudges | None = None
         self._judges: JudgeSet | None = None
@@ -141,7 +139,7 @@ class GroupScorer:
         """The calibration of the judge on all groups scored so far; pass it on to score later
         groups.
         """
-        return replace(self._statistics.fit(), failures=self._failures.fit())
+        return self._statistics.fit()
 
     async def score_group(
         self, group: Group, *, calibration: Calibration | None = None
@@ -165,7 +163,7 @@ class GroupScorer:
         finished = self._finish(judged)
         given = calibration or self._given_calibration
         if given is None:
-            given = Calibration(failures=self._failures.fit())
+            given = Calibration()
         (rewards,) = self._reward([finished], given)
         return rewards
 
@@ -204,7 +202,7 @@ class GroupScorer:
             statistics = CalibrationStatistics(is_listwise=self._plan.is_listwise)
             for group in in_order:
                 statistics.add_group(group.judged.size, group.used, group.lists)
-            given = replace(statistics.fit(), failures=self._failures.fit())
+            given = statistics.fit()
         return self._reward(in_order, given)
 
     def _open_set(self) -> JudgeSet:
@@ -233,7 +231,6 @@ class GroupScorer:
         """Count a judged group and add its verdicts to the calibration."""
         verdicts = verdicts_of(judged, self._plan)
         self._statistics.add_group(judged.size, verdicts.used, verdicts.lists)
-        self._failures.add_group(verdicts.trials)
         self.metrics.groups_done += 1
         return verdicts
 

@@ -125,6 +125,22 @@ _PARSE_FAILURES = frozenset(
     }
 )
 
+_CAUSES = {
+    FailureKind.CONNECTION: "without a connection",
+    FailureKind.TIMEOUT: "timed out",
+    FailureKind.RATE_LIMITED: "rate limited",
+    FailureKind.HTTP: "with an HTTP error",
+    FailureKind.AUTH: "denied",
+    FailureKind.REFUSED: "refused",
+    FailureKind.BAD_BODY: "answered in another format",
+    FailureKind.TRUNCATED: "cut off",
+    FailureKind.EMPTY: "empty",
+    FailureKind.NO_VERDICT: "without a verdict",
+    FailureKind.AMBIGUOUS: "ambiguous",
+    FailureKind.OUT_OF_RANGE: "out of range",
+    FailureKind.NOT_ASKED: "not asked",
+}
+
 
 class StoppedBy(StrEnum):
     """The setting that stopped a run before all comparisons were asked; its value is the setting's
@@ -144,16 +160,18 @@ class Failure:
     """A comparison without a verdict. It is data, and never becomes a score.
 
     Attributes:
-        caused_by: positions, from 1, of the responses each of which alone makes the reply ambiguous
-            by its text; the others did not cause the failure. Empty if the cause is not known.
         partial: the grades in a reply that leaves some responses out; they count if the judge does
             not grade all of them when it is asked again.
     """
 
     kind: FailureKind
     detail: str
-    caused_by: tuple[int, ...] = ()
     partial: Grades | None = None
+
+    @property
+    def cause(self) -> str:
+        """The cause in a few words, as in `2 refused as too long`."""
+        return "refused as too long" if self.is_too_long else _CAUSES[self.kind]
 
     @property
     def is_too_long(self) -> bool:
@@ -200,7 +218,7 @@ class Reason(StrEnum):
     NO_OPPONENT = "no_opponent", "no other rollout of the group can be compared"
     NOT_PLANNED = "not_planned", "no comparison was planned for this rollout"
     NOT_ASKED = "not_asked", "the run stopped before its comparisons"
-    NO_VERDICT = "no_verdict", "every comparison of the rollout failed"
+    INCOMPLETE = "incomplete", "too few verdicts"
     TOO_NOISY = "too_noisy", "the reliability of its group is below the minimum"
     NO_COMPONENT = "no_component", "no component is available for the whole group"
     COMPONENT_MISSING = "component_missing", "a component has no value"
@@ -308,11 +326,8 @@ class Outcome:
 
     @property
     def is_decided(self) -> bool:
-        """Whether it counts for ever: it has a verdict, or a response caused the failure.
-
-        Asking until a text that makes replies ambiguous does not would favour the response with
-        it."""
-        return not isinstance(self.result, Failure) or bool(self.result.caused_by)
+        """Whether it has an answer, which is final."""
+        return not isinstance(self.result, Failure)
 
     @property
     def silent_replies(self) -> int:

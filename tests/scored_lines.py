@@ -37,7 +37,7 @@ def scored(
     detail = {
         "format": 1,
         "status": "scored" if reward is not None else "unscored",
-        "reason": None if reward is not None else "no_verdict",
+        "reason": None if reward is not None else "incomplete",
         "reason_text": None if reward is not None else "no verdict",
         "base_score": reward,
         "standard_error": 0.5,

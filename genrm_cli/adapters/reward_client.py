@@ -222,8 +222,7 @@ class RewardClient:
                 "This trainer requires a number; set on_failure to one, or to 'mean' for the mean "
                 "of its group."
             )
-        lowest = metrics["reward_min"] if response.get("caused_failures") else None
-        return float(instead) if lowest is None else min(float(instead), float(lowest))
+        return float(instead)
 
     def components_in(
         self, response: Mapping[str, Any], metrics: Mapping[str, Any]

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, islice, permutations
 
+from genrm_cli.groups.asking.replacements import find_incomplete
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import MAX_GRADED_ALL_PAIRS, GroupPlan
 from genrm_cli.judging.profiles.answer import verdict_of_grades
@@ -23,10 +24,45 @@ from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts, batch_of, verdict_array
 from genrm_cli.rollouts.views import SharedView
-from genrm_cli.verdicts import Grades, Outcome, Verdict
+from genrm_cli.verdicts import Explanation, Grades, Outcome, Reason, Verdict
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
+
+_GradeId = tuple[int, int, int]  # judge, repeat and rollout
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedVerdicts:
+    """A judged group with its verdicts: all of each judge, and the `used` ones that count.
+
+    Attributes:
+        lists: the scores of listwise judges; empty if others judge, too.
+        incomplete: why rollouts have too few verdicts, by index.
+    """
+
+    judged: JudgedGroup
+    by_judge: JudgeVerdicts
+    used: Verdicts
+    lists: Sequence[ListScores] = ()
+    incomplete: Mapping[int, Explanation] = field(default_factory=dict)
+
+    @property
+    def silent(self) -> list[int]:
+        """Indices of the rollouts that have too few verdicts although the run was not stopped."""
+        return [index for index, why in self.incomplete.items() if why.reason is Reason.INCOMPLETE]
+
+
+def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
+    """Return a judged group with its verdicts."""
+    by_judge = verdicts_by_judge(judged, plan)
+    return JudgedVerdicts(
+        judged,
+        by_judge,
+        used_verdicts(by_judge),
+        lists_of(judged, plan) if plan.is_listwise else (),
+        find_incomplete(judged, plan),
+    )
 
 
 def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
@@ -83,14 +119,15 @@ def scores_alone(judged: JudgedGroup, plan: GroupPlan) -> list[float]:
     return scores
 
 
-def planned_lists(
+def iter_planned(
     key: str | None,
     answered: Sequence[int],
     view: SharedView,
     plan: GroupPlan,
     chosen: Sequence[Comparison] | None = None,
-) -> Iterable[RolloutList]:
-    """Return what the judges whose verdicts count are shown together, but what depends on verdicts.
+) -> Iterator[RequestId]:
+    """Yield the planned requests to each judge whose verdicts count, but those that depend on
+    verdicts.
 
     Args:
         key: key of the group.
@@ -99,6 +136,16 @@ def planned_lists(
         plan: plan of the run.
         chosen: the comparisons, if the plan does not determine them.
     """
+    yield from to_each_judge(_planned_lists(key, answered, view, plan, chosen), plan)
+
+
+def _planned_lists(
+    key: str | None,
+    answered: Sequence[int],
+    view: SharedView,
+    plan: GroupPlan,
+    chosen: Sequence[Comparison] | None,
+) -> Iterable[RolloutList]:
     if len(answered) < 2 or not plan.judges:
         return []
     if plan.compares_pairs:
@@ -121,21 +168,28 @@ def list_of(comparison: Comparison) -> RolloutList:
     return RolloutList((comparison.i, comparison.j), comparison.judge_idx)
 
 
+def to_each_judge(lists: Iterable[RolloutList], plan: GroupPlan) -> Iterator[RequestId]:
+    """Yield the requests to show lists to each judge whose verdicts count."""
+    for shown, repeat in lists:
+        for number in range(len(plan.judges)):
+            yield RequestId(number, repeat, shown)
+
+
 def iter_requests(
-    answered: Sequence[int], view: SharedView, plan: GroupPlan, lists: Iterable[RolloutList]
+    answered: Sequence[int], view: SharedView, plan: GroupPlan, ids: Iterable[RequestId]
 ) -> Iterator[tuple[RequestId, Prompt]]:
-    """Yield the requests about pairs or lists to each judge whose verdicts count.
+    """Yield requests about pairs or lists to judges whose verdicts count, with their prompts.
 
     Args:
         answered: indices of the rollouts that have a response.
         view: the responses of `answered` in their order, and what else is shown.
         plan: plan of the run.
-        lists: of `answered`.
+        ids: of requests that show some of `answered`.
     """
     response_of = dict(zip(answered, view.responses, strict=True))
     principle = view.comparing_principle
-    for shown, repeat in lists:
-        responses = tuple(response_of[index] for index in shown)
+    for id_ in ids:
+        responses = tuple(response_of[index] for index in id_.shown)
         prompt: Prompt
         if plan.compares_pairs:
             prompt = PairwisePrompt(
@@ -154,8 +208,7 @@ def iter_requests(
                 reference=view.reference,
                 images=view.images,
             )
-        for number in range(len(plan.judges)):
-            yield RequestId(number, repeat, shown), prompt
+        yield id_, prompt
 
 
 def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:
@@ -186,8 +239,7 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
         return _verdicts_of_grades(judged, plan) if count else {}
     pairs: dict[Comparison, list[Verdict | None]] = {}
     for (number, repeat, shown), outcome in judged.results:
-        # Later repeats are of failed requests, asked again to test which text makes them fail.
-        if number < count and repeat < plan.pairing.repeats:
+        if number < count:
             verdicts = pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)
             verdicts[number] = verdict_of(outcome, plan)
     # Results come in the order of the answers; sums must not depend on it.
@@ -203,7 +255,7 @@ def _verdicts_of_grades(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     that were graded one by one.
     """
     judges = range(len(plan.judges))
-    grades: dict[tuple[int, int, int], float] = {}
+    grades: dict[_GradeId, float] = {}
     pairs = set[Comparison]()
     pairs_of = permutations if plan.pairing.both_orders else combinations
     for (number, repeat, shown), outcome in judged.results:
@@ -212,6 +264,8 @@ def _verdicts_of_grades(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
             if isinstance(outcome.result, Grades):
                 for place, grade in outcome.result.by_place():
                     grades[number, repeat, shown[place]] = grade
+    if not plan.is_listwise:
+        grades = _filled(grades, plan.pairing.repeats)
     if not plan.is_listwise and len(judged.answered) > 1:
         # Grades are already paid for, and give a verdict on every pair.
         strategy = "all_pairs" if len(judged.answered) <= MAX_GRADED_ALL_PAIRS else "ring"
@@ -228,15 +282,25 @@ def _verdicts_of_grades(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     return by_judge
 
 
+def _filled(grades: Mapping[_GradeId, float], repeats: int) -> dict[_GradeId, float]:
+    """Return the grades of responses shown alone, with those that replace failed ones in the
+    repeats of these.
+    """
+    filled = {id_: grade for id_, grade in grades.items() if id_[1] < repeats}
+    for (number, repeat, index), grade in sorted(grades.items()):
+        if repeat >= repeats:
+            missing = (each for each in range(repeats) if (number, each, index) not in filled)
+            free = next(missing, None)
+            if free is not None:
+                filled[number, free, index] = grade
+    return filled
+
+
 def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
     """Return the verdict of a pairwise request, or the default that the user asked for; None for a
     failure.
-
-    A verdict after replies without one counts as a failure: a judge that obeys "give a verdict only
-    if this response is better" would otherwise be asked until it wins."""
-    if isinstance(outcome.result, Verdict):
-        return None if outcome.reasks and plan.tests_failures else outcome.result
-    return plan.default
+    """
+    return outcome.result if isinstance(outcome.result, Verdict) else plan.default
 
 
 def used_verdicts(by_judge: JudgeVerdicts) -> Verdicts:
@@ -244,8 +308,7 @@ def used_verdicts(by_judge: JudgeVerdicts) -> Verdicts:
     rollout.
 
     A panel's verdict is the mean of its judges'. With `both_orders`, a verdict counts
-    without that of the other order: a response could otherwise hide a loss in one order by a
-    failure in the other."""
+    without that of the other order."""
     joined = {comparison: join_verdicts(verdicts) for comparison, verdicts in by_judge.items()}
     return {comparison: verdict for comparison, verdict in joined.items() if verdict is not None}
 

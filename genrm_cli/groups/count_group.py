@@ -66,9 +66,7 @@ def count_group(
         metrics.attempt(COMPONENT_FIGURES, lambda: _count_components(metrics, rewards, plan))
     if rewards.clusters is not None and rewards.clusters.failed:
         metrics.component_failures["diversity"] += 1
-    metrics.verdicts_set_aside += _failures(each.outcome for each in rewards.comparisons)
-    metrics.verdicts_set_aside -= failed
-    # Replacements of failed comparisons and probes are in no plan.
+    # Replacements of failed comparisons are in no plan.
     planned = plan.count_requests(len(judged.answered))
     metrics.extra_comparisons += max(0, len(judged.results) - planned)
     _count_rewards(metrics, judged, rewards)
@@ -94,7 +92,6 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.shortened_rollouts += score.shortened > 0
         metrics.neutralised += score.neutralised > 0
         metrics.copies += score.equal_to is not None
-        metrics.caused_failures += score.caused_failures > 0
         if score.status == "scored" and score.numbers.reward is not None:
             metrics.reward.add(score.numbers.reward)
         if (why := score.why_unscored) is not None:

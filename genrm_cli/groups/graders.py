@@ -200,6 +200,7 @@ class GradedGroup:
         self._asked = set[int]()
         self._failures = set[FailureKind]()
         self._failed = 0
+        self._requests = len(results)
         self._notes: dict[int, tuple[str, ...]] = {}
         readings = defaultdict[int, list[tuple[float, ...]]](list)
         for request, outcome in results:
@@ -241,10 +242,10 @@ class GradedGroup:
     def columns(self, size: int) -> dict[str, Column]:
         """Return the grades as components of a group of this size."""
         failure = None
-        if self._failed:
+        # A failed request may have been replaced.
+        if self._failed and any(self.grades_of(index) is None for index in self._asked):
             reason = "were not asked" if self._failures == {FailureKind.NOT_ASKED} else "failed"
-            requests = count_gradings(self.grader, len(self._answered))
-            failure = f"{self._failed} of its {requests} requests {reason}"
+            failure = f"{self._failed} of its {self._requests} requests {reason}"
         rows = [self.grades_of(index) for index in range(size)]
         return {
             name: Column(

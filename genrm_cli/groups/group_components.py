@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from genrm_cli.groups.failures.caused_failures import JudgedVerdicts
+from genrm_cli.groups.comparisons import JudgedVerdicts
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.profiles.answer import MEANINGS
-from genrm_cli.metrics.figures import rounded
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column, GroupKind, Values
 from genrm_cli.rewards.compose import Total, compose_total
@@ -23,15 +22,12 @@ class GroupComponents:
     """The components of a group.
 
     Attributes:
-        lost: the group as it is if rollouts lose the requests that they made fail; None if they do
-            not.
         blank_losers: indices of the blank responses that have the worst grade.
         is_equal: whether its responses are equal, so that there is nothing to compare.
     """
 
     group: JudgedVerdicts
     plan: GroupPlan
-    lost: JudgedVerdicts | None
     blank_losers: tuple[int, ...]
     is_equal: bool
 
@@ -46,14 +42,10 @@ class GroupComponents:
         judged = self.judged
         if not judged.answered:
             return []
-        causes = {} if self.lost is None else self.group.causes
         graded = []
         for number, grader in enumerate(self.plan.graders, len(self.plan.judges)):
-            losers = set(self.blank_losers)
-            for request, culprits in causes.items():
-                losers.update(culprits if request.judge == number else ())
             results = [result for result in judged.results if result[0].judge == number]
-            graded.append(GradedGroup(grader, judged.answered, losers, results))
+            graded.append(GradedGroup(grader, judged.answered, self.blank_losers, results))
         return graded
 
     def clusters(self) -> Clusters | None:
@@ -94,16 +86,24 @@ class GroupComponents:
             kind = find_kind(component.kind)
             if isinstance(kind, GroupKind) and judged.is_comparable:
                 values = kind.compute(component, judged.size, used, columns)
-                if self.lost is not None:
-                    lost = kind.compute(component, judged.size, self.lost.used, columns)
-                    for index in self.group.culprits:
-                        values[index] = lost[index]
-                    for index, probability in self.group.suspects.items():
-                        own, other = values[index], lost[index]
-                        if own is not None and other is not None:
-                            values[index] = rounded(own + probability * (other - own))
+                if kind.from_verdicts:
+                    values = self._of_complete(values)
                 columns[component.name] = Column(values).with_copies(judged.copies)
         return columns
+
+    def _of_complete(self, values: Values) -> Values:
+        """Return values without those of rollouts with too few verdicts, or with the lowest for
+        them.
+        """
+        group = self.group
+        complete = [
+            None if index in group.incomplete else value for index, value in enumerate(values)
+        ]
+        known = [value for value in complete if value is not None]
+        if known and self.plan.rewards.settings.unscored == "lowest":
+            for index in group.silent:
+                complete[index] = min(known)
+        return complete
 
     def totals(self, columns: Mapping[str, Column], clusters: Clusters | None) -> list[Total]:
         """Combine the components of each rollout.

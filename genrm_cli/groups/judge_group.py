@@ -8,14 +8,14 @@ from itertools import chain
 from typing import TypeVar
 
 from genrm_cli.errors import UsageError
+from genrm_cli.groups.asking.replacements import iter_replacements
 from genrm_cli.groups.comparisons import (
     iter_further,
+    iter_planned,
     iter_requests,
     list_of,
-    planned_lists,
+    to_each_judge,
 )
-from genrm_cli.groups.failures.list_probes import iter_list_probes
-from genrm_cli.groups.failures.probes import iter_probes
 from genrm_cli.groups.graders import iter_gradings
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -23,7 +23,6 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import JudgeRequest, Prompt, RequestId
-from genrm_cli.pairing.lists import RolloutList
 from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
@@ -288,10 +287,19 @@ def iter_stages(
     judged.shortened = dict(zip(judged.answered, view.shortened, strict=False))
     if group.rollouts[judged.answered[0]].reference is not None:
         plan.refuse_reference()
-    gradings = (
-        iter_gradings(group.key, grader, number, judged.answered, view)
-        for number, grader in enumerate(plan.graders, len(plan.judges))
-    )
+
+    def iter_graded() -> Iterator[tuple[RequestId, Prompt]]:
+        for number, grader in enumerate(plan.graders, len(plan.judges)):
+            yield from iter_gradings(group.key, grader, number, judged.answered, view)
+
+    def iter_replacing(ids: Sequence[RequestId]) -> Iterator[tuple[RequestId, Prompt]]:
+        comparing = [id_ for id_ in ids if id_.judge < len(plan.judges)]
+        yield from iter_requests(judged.answered, view, plan, comparing)
+        if len(comparing) < len(ids):
+            prompts = {(id_.judge, id_.shown): prompt for id_, prompt in iter_graded()}
+            for id_ in ids[len(comparing) :]:
+                yield id_, prompts[id_.judge, id_.shown]
+
     # A response is in several pairs; its text is neutralised once.
     known: NeutralTexts = {}
 
@@ -305,16 +313,15 @@ def iter_stages(
                     judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
             yield id_, shown
 
-    first = planned_lists(group.key, judged.answered, view, plan, group.pairs)
-    yield iter_neutral(chain(iter_requests(judged.answered, view, plan, first), *gradings))
+    planned = iter_planned(group.key, judged.answered, view, plan, group.pairs)
+    yield iter_neutral(chain(iter_requests(judged.answered, view, plan, planned), iter_graded()))
     if group.pairs is not None:  # chosen by somebody who also reads their failures
         return
-    further: Iterable[Iterable[RolloutList]] = iter_list_probes(judged, plan)
-    if not plan.is_listwise:
-        pairs = chain(iter_further(judged, plan), iter_probes(judged, plan))
-        further = (map(list_of, comparisons) for comparisons in pairs)
-    for lists in further:
-        yield iter_neutral(iter_requests(judged.answered, view, plan, lists))
+    for pairs in iter_further(judged, plan):
+        further = to_each_judge(map(list_of, pairs), plan)
+        yield iter_neutral(iter_requests(judged.answered, view, plan, further))
+    for ids in iter_replacements(judged, plan):
+        yield iter_neutral(iter_replacing(ids))
 
 
 def shown_to_judges(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import floor
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.graders import Grader, count_gradings
@@ -17,7 +18,7 @@ from genrm_cli.judging.profiles.profile import (
     sample_prompt,
 )
 from genrm_cli.judging.request_form import reply_limit
-from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.pairing.lists import LEAST_BLOCK_REPEATS, ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.reading.chosen_fields import (
     criteria_at,
@@ -284,13 +285,6 @@ class GroupPlan:
         """Whether several judges answer every comparison."""
         return len(self.judges) > 1
 
-    @property
-    def tests_failures(self) -> bool:
-        """Whether failures are tested for texts that cause them, so that a verdict after a reply
-        without one is no evidence of quality.
-        """
-        return self.default is None and self.rewards.settings.on_caused_failures == "lose"
-
     @cached_property
     def compares_pairs(self) -> bool:
         """Whether the judges are shown pairs of responses."""
@@ -321,6 +315,22 @@ class GroupPlan:
     def count_further(self, n: int) -> int:
         """Return the number of requests that depend on the verdicts of others."""
         return self.pairing.count_further(n) * len(self.judges)
+
+    def planned_repeats(self, judge: int) -> int:
+        """Return the number of repeats that the plan may have of a request to a judge, by its
+        number; those that replace failed ones come after them.
+        """
+        if judge >= len(self.judges):
+            return self.graders[judge - len(self.judges)].repeats
+        repeats = self.pairing.repeats
+        return max(repeats, LEAST_BLOCK_REPEATS) if self.is_listwise else repeats
+
+    def extra_calls(self, n: int) -> int:
+        """Return how many calls may be made about n rollouts with a response beyond the planned
+        ones.
+        """
+        planned = sum(effort.requests * effort.turns for effort in self.efforts(n))
+        return floor(self.pairing.max_extra * (planned + self.count_gradings(n)))
 
     def count_gradings(self, n: int) -> int:
         """Return the maximum number of requests to all graders for n rollouts with a response."""

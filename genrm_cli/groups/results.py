@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from genrm_cli.groups.comparisons import JudgeVerdicts, verdict_of
-from genrm_cli.groups.failures.caused_failures import JudgedVerdicts
-from genrm_cli.groups.failures.failure_test import Causes
+from genrm_cli.groups.comparisons import JudgedVerdicts, JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.metrics.running_stats import sample_variance
@@ -14,7 +12,7 @@ from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome, Reason, Verdict
+from genrm_cli.verdicts import Explanation, Failure, Outcome, Reason, Verdict
 
 Status = Literal["scored", "single", "unscored"]
 """`single`: the only rollout of its group, with the score that the user asked for."""
@@ -31,9 +29,6 @@ class RolloutScore:
         comparisons: number of verdicts that count for it.
         failed: number of failed requests about it.
         defaulted: number of comparisons that count with a default (setting `compat`).
-        caused_failures: number of failed requests that its text caused.
-        suspicion: probability that its text causes failures, by which its base score moved towards
-            that of a loser; None if it did not.
         total: the derivation of the reward from components; None if the reward comes from verdicts
             alone.
         shortened: characters cut out of its prompt and response so that they fit into the judges'
@@ -51,8 +46,6 @@ class RolloutScore:
     comparisons: int
     failed: int
     defaulted: int
-    caused_failures: int = 0
-    suspicion: float | None = None
     total: Total | None = None
     shortened: int = 0
     neutralised: int = 0
@@ -85,7 +78,6 @@ class ComparisonResult:
         verdict: the verdict that counts; None for a failure and for grades.
         outcome: the verdict, grades or failure, with calls, tokens and latency.
         component: the component that was graded; None for a request whose verdict counts.
-        caused_by: indices of the rollouts whose texts made the request fail.
     """
 
     group: str | None
@@ -95,7 +87,6 @@ class ComparisonResult:
     verdict: Verdict | None
     outcome: Outcome
     component: str | None = None
-    caused_by: tuple[int, ...] = ()
 
     @property
     def failure(self) -> Failure | None:
@@ -103,7 +94,7 @@ class ComparisonResult:
         return self.outcome.result if isinstance(self.outcome.result, Failure) else None
 
 
-def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[ComparisonResult]:
+def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
     """Return the requests about a group and their results, judges before graders."""
     results = []
     for request, outcome in judged.results:
@@ -118,7 +109,6 @@ def results_of(judged: JudgedGroup, plan: GroupPlan, causes: Causes) -> list[Com
                 verdict=verdict_of(outcome, plan) if is_pair else None,
                 outcome=outcome,
                 component=judge.component,
-                caused_by=causes.get(request, ()),
             )
         )
     return results
@@ -260,7 +250,7 @@ def why_unscored(
         return Explanation(Reason.NO_GROUP)
     if is_noisy:
         return Explanation(Reason.TOO_NOISY)
-    return Explanation(_why_no_verdict(judged.copies.get(index, index), group, plan))
+    return _why_no_verdict(judged.copies.get(index, index), group)
 
 
 def _follows_from_verdicts(index: int, name: str, group: JudgedVerdicts, plan: GroupPlan) -> bool:
@@ -273,20 +263,16 @@ def _follows_from_verdicts(index: int, name: str, group: JudgedVerdicts, plan: G
     return is_missing or is_mixed
 
 
-def _why_no_verdict(index: int, group: JudgedVerdicts, plan: GroupPlan) -> Reason:
+def _why_no_verdict(index: int, group: JudgedVerdicts) -> Explanation:
     judged = group.judged
     if not any(index in (i, j) for i, j, _ in group.by_judge):
         if judged.size == 1:
-            return Reason.ALONE
-        return Reason.NO_OPPONENT if len(judged.answered) == 1 else Reason.NOT_PLANNED
-    failures = [
-        (request.shown, outcome.result.kind)
-        for request, outcome in judged.results
-        if request.judge < len(plan.judges) and isinstance(outcome.result, Failure)
-    ]
-    # "Not asked" is said only where nothing else happened: it asks the user to resume.
-    own = {kind for shown, kind in failures if index in shown}
+            return Explanation(Reason.ALONE)
+        is_only = len(judged.answered) == 1
+        return Explanation(Reason.NO_OPPONENT if is_only else Reason.NOT_PLANNED)
+    if index in group.incomplete:
+        return group.incomplete[index]
     # A judge that grades one response may have failed on its opponents alone.
-    if (own or {kind for _, kind in failures}) == {FailureKind.NOT_ASKED}:
-        return Reason.NOT_ASKED
-    return Reason.NO_VERDICT
+    if any(why.reason is Reason.NOT_ASKED for why in group.incomplete.values()):
+        return Explanation(Reason.NOT_ASKED)
+    return Explanation(Reason.INCOMPLETE, "no opponent has one")

@@ -1,14 +1,14 @@
 """Compute the reward of each rollout of a group, or the reason why it has none.
 
 Rewards are computed in this order: base scores from the verdicts; the terms of length and style;
-components and their total; ranks and advantages. A rollout whose text made requests fail gets its
-base score from a second estimate, in which it loses these."""
+components and their total; ranks and advantages. A rollout with too few verdicts has no base score,
+though its verdicts count for its opponents."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from genrm_cli.groups.failures.caused_failures import JudgedVerdicts, scores_of_losers
+from genrm_cli.groups.comparisons import JudgedVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.group_components import GroupComponents
 from genrm_cli.groups.plan import GroupPlan
@@ -33,7 +33,6 @@ from genrm_cli.verdicts import (
     MIN_SCORE,
     Explanation,
     Failure,
-    FailureKind,
     Reason,
 )
 
@@ -63,28 +62,15 @@ def reward_verdicts(
 def _reward(
     groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
 ) -> list[GroupRewards]:
-    settings = plan.rewards.settings
     failed: dict[str, str] = {}
     if calibration.failed is not None:
         failed = dict.fromkeys(_NOISE_FIGURES, calibration.failed)
         if plan.rewards.uses_reliability:
             return [_without_rewards(group, plan, calibration.failed) for group in groups]
-    tested = []
-    for group in groups:
-        if any(trial.has_failed for trial in group.trials):
-            group = group.tested(calibration.failures.rates(len(plan.judges)))
-        tested.append(group)
-    # Losses that no judge declared count for the losers alone, so they need a second estimate.
-    lost = {
-        number: group.lost(plan)
-        for number, group in enumerate(tested)
-        if (group.causes or group.suspects) and settings.on_caused_failures == "lose"
-    }
-    estimates = _estimate([*tested, *lost.values()], plan, calibration)
-    losses = dict(zip(lost, zip(lost.values(), estimates[len(groups) :], strict=True), strict=True))
+    estimates = _estimate(groups, plan, calibration)
     return [
-        _EstimatedGroup(group, plan, estimates[number], losses.get(number), failed).rewards()
-        for number, group in enumerate(tested)
+        _EstimatedGroup(group, plan, estimate, failed).rewards()
+        for group, estimate in zip(groups, estimates, strict=True)
     ]
 
 
@@ -106,7 +92,7 @@ def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> Gro
     """Return a group whose rollouts have no rewards because of a bug."""
     size = group.judged.size
     unknown: Values = [None] * size
-    estimated = _EstimatedGroup(group, plan, Estimate(unknown, unknown), None, {_REWARDS: failed})
+    estimated = _EstimatedGroup(group, plan, Estimate(unknown, unknown), {_REWARDS: failed})
     return estimated.result([NO_REWARD] * size, [None] * size, {}, None)
 
 
@@ -134,15 +120,12 @@ class _EstimatedGroup:
     """A group with its base scores.
 
     Attributes:
-        loss: the group as it is if rollouts lose the requests that they made fail, with its
-            estimate; None if they do not.
         failed_figures: what a bug kept from being computed, with the reason.
     """
 
     group: JudgedVerdicts
     plan: GroupPlan
     estimate: Estimate
-    loss: tuple[JudgedVerdicts, Estimate] | None
     failed_figures: Mapping[str, str]
 
     @property
@@ -184,8 +167,7 @@ class _EstimatedGroup:
         base_scores = self._base_scores()
         composed = self._with_lowest(base_scores)
         rewards = compose_rewards(composed, judged.shapes, self.plan.rewards.settings)
-        loss = None if self.loss is None else self.loss[0]
-        parts = GroupComponents(self.group, self.plan, loss, self.blank_losers, self.is_equal)
+        parts = GroupComponents(self.group, self.plan, self.blank_losers, self.is_equal)
         clusters = parts.clusters()
         columns: dict[str, Column] = {}
         totals: Sequence[Total | None] = [None] * judged.size
@@ -219,7 +201,6 @@ class _EstimatedGroup:
         for request, outcome in judged.results:
             if request.judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
                 failed.update(request.shown)
-        culprits = self.group.culprits
         scored: Status = "single" if self.has_default else "scored"
         scores = []
         for index, (reward, total) in enumerate(zip(rewards, totals, strict=True)):
@@ -236,8 +217,6 @@ class _EstimatedGroup:
                     comparisons=compared[own],
                     failed=failed[own],
                     defaulted=defaulted[own],
-                    caused_failures=culprits[own],
-                    suspicion=None if self.loss is None else self.group.suspects.get(own),
                     total=total,
                     shortened=judged.shortened.get(own, 0),
                     neutralised=judged.neutralised.get(own, 0),
@@ -252,7 +231,7 @@ class _EstimatedGroup:
             reliability=self.estimate.reliability,
             columns=columns,
             clusters=clusters,
-            comparisons=results_of(judged, self.plan, self.group.causes),
+            comparisons=results_of(judged, self.plan),
             uncertainty=self.estimate.uncertainty,
             chance=self.estimate.chance,
             failed_figures=self.failed_figures,
@@ -270,13 +249,10 @@ class _EstimatedGroup:
         return why_unscored(index, self.group, self.plan, total, columns, is_noisy=is_noisy)
 
     def _base_scores(self) -> Values:
-        """Return the base scores; rollouts that cause failures have those that they get by
-        losing.
-        """
+        """Return the base scores, none of rollouts with too few verdicts."""
         scores = [*self.estimate.base_scores]
-        if self.loss is not None:
-            lost = self.loss[1].base_scores
-            scores = scores_of_losers(scores, lost, self.group.culprits, self.group.suspects)
+        for index in self.group.incomplete:
+            scores[index] = None
         if self.is_equal or self.has_default:
             single = self.plan.rewards.settings.default_score
             scores[self.judged.answered[0]] = _MIDDLE_SCORE if single is None else single
@@ -287,7 +263,7 @@ class _EstimatedGroup:
 
     def _with_lowest(self, base_scores: Values) -> Values:
         """Return the scores that become rewards: the lowest of the group for rollouts that lose
-        without a verdict, none if the group is too noisy.
+        without verdicts, none if the group is too noisy.
         """
         known = [score for score in base_scores if score is not None]
         # Without any score in the group there is no lowest one to give.
@@ -295,14 +271,9 @@ class _EstimatedGroup:
             return [None] * self.judged.size
         scores = [*base_scores]
         if self.plan.rewards.settings.unscored == "lowest":
-            failed = set[int]()
-            for request, outcome in self.judged.results:
-                result = outcome.result
-                is_compared = request.judge < len(self.plan.judges)
-                if is_compared and isinstance(result, Failure):
-                    failed.update(request.shown if result.kind != FailureKind.NOT_ASKED else ())
-            for index, score in enumerate(base_scores):
-                if score is None and self.judged.copies.get(index, index) in failed:
+            silent = self.group.silent
+            for index in range(self.judged.size):
+                if self.judged.copies.get(index, index) in silent:
                     scores[index] = min(known)
         for index in self.blank_losers:
             scores[index] = min(MIN_SCORE, *known)

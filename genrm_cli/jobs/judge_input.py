@@ -1,12 +1,10 @@
 """Judge all groups of an input, a few at a time in memory, then turn verdicts into rewards."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from genrm_cli.errors import StoppedError
+from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.failures.caused_failures import verdicts_of
-from genrm_cli.groups.failures.failure_test import FailureHistory
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.jobs.context import RunContext
@@ -58,14 +56,12 @@ def conclude(
     # In the order of the groups: the last bits of the sums must not depend on which was answered
     # first.
     statistics = CalibrationStatistics(is_listwise=index.plan.is_listwise)
-    failures = FailureHistory()
     for number, rows in enumerate(index.table.iter_groups()):
         if run.stop.is_set():
             raise StoppedError
         verdicts = verdicts_of(outcomes.load(number), index.plan)
         statistics.add_group(len(rows), verdicts.used, verdicts.lists)
-        failures.add_group(verdicts.trials)
-    calibration = replace(statistics.fit(), failures=failures.fit())
+    calibration = statistics.fit()
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
     run.metrics.verdict_sums = statistics.numbers()
     is_pooled = index.plan.rewards.settings.advantage == "pooled"

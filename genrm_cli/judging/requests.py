@@ -23,17 +23,10 @@ class BrokenForms:
     forms: Forms
     in_responses: tuple[tuple[str, ...], ...]
 
-    def holders(self, text: str, *, of_any: bool = False) -> tuple[int, ...]:
-        """Return the positions, from 1, of the responses that hold every form in a judge's text, or
-        any of them.
-        """
+    def is_held(self, text: str) -> bool:
+        """Whether one of the responses holds every form in a judge's text."""
         quoted = set(self.forms.find(text))
-        shared = [quoted.intersection(forms) for forms in self.in_responses]
-        return tuple(
-            position
-            for position, forms in enumerate(shared, 1)
-            if forms and (of_any or forms == quoted)
-        )
+        return bool(quoted) and any(quoted.issubset(forms) for forms in self.in_responses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,7 @@ class RunMetrics(Mergeable):
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
     shortened_rollouts: int = 0
-    verdicts_set_aside: int = 0
     extra_comparisons: int = 0
-    caused_failures: int = 0
     neutralised: int = 0
     copies: int = 0
     dropped_lines: int = 0

@@ -30,7 +30,7 @@ _TRIALS = 300
 # split is nearly as good as the best.
 _MAX_CELLS = 4_000_000
 _FEWEST_TRIALS = 10
-_LEAST_BLOCK_REPEATS = 2  # one repeat leaves the blocks of a group unconnected
+LEAST_BLOCK_REPEATS = 2  # one repeat leaves the blocks of a group unconnected
 
 
 class RolloutList(NamedTuple):
@@ -78,7 +78,7 @@ class ListPlan:
         return -(-n // self.list_size)
 
     def _repeats_of(self, n: int) -> int:
-        return self.repeats if n <= self.list_size else max(self.repeats, _LEAST_BLOCK_REPEATS)
+        return self.repeats if n <= self.list_size else max(self.repeats, LEAST_BLOCK_REPEATS)
 
 
 def williams_row(n: int, number: int) -> list[int]:

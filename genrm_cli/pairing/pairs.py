@@ -52,8 +52,8 @@ class PairingPlan:
             balanced.
         seed: random seed of the run; with the group key, it determines the permutation of a ring.
         goal: what the comparisons are to find; see `plan_further`.
-        max_extra: limit of the comparisons of a group that replace failed ones or look for their
-            cause, as a share of the planned ones; 0 for none.
+        max_extra: limit of the calls about a group beyond the planned ones, as a share of these; 0
+            for none.
     """
 
     strategy: str = "ring"

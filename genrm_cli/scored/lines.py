@@ -31,8 +31,6 @@ class RolloutResult:
         advantage: reward less the group's mean, scaled as the setting `advantage` says.
         comparisons: verdicts that count for it.
         failed: failed requests about it.
-        caused_failures: those that its text makes fail; None if there are none.
-        suspicion: probability that its text makes requests fail, if it loses in part for it.
         components: values by name; None if the reward comes from verdicts alone.
         shortened: characters cut out of prompt and response so that they fit into the judges'
             context; None if all fit.
@@ -48,8 +46,6 @@ class RolloutResult:
     advantage: float | None
     comparisons: int
     failed: int
-    caused_failures: int | None = None
-    suspicion: float | None = None
     components: Mapping[str, float | None] | None = None
     shortened: int | None = None
 
@@ -173,7 +169,6 @@ class ComparisonRecord(OutcomeRecord):
         judge_idx: number of the repeat, from 0.
         component: component that was graded; None for a request whose verdict counts.
         shown: indices of a whole group, in the order shown.
-        caused_by: indices of the rollouts whose texts made the request fail.
         reply: the judge's reply, if replies are kept.
         journal_key: key of the reply in the journal.
     """
@@ -186,7 +181,6 @@ class ComparisonRecord(OutcomeRecord):
     shown: tuple[int, ...] | None = None
     judge_idx: int
     judge: str
-    caused_by: tuple[int, ...] | None = None
     reply: str | None = None
     journal_key: str | None = None
 

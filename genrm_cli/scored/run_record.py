@@ -119,12 +119,7 @@ class RunTotals:
         reward_made_of: None if rewards come from verdicts alone.
         unscored_reasons: rollouts without a reward by the code of the reason; `unscored_examples`:
             details of one.
-        verdicts_set_aside: verdicts after a reply without one that do not count, since a judge
-            that answers only where a response wins is asked until it does.
-        extra_comparisons: requests beyond the plan, which replace failed ones or test which text
-            makes them fail.
-        caused_failures: rollouts that make requests fail, by a test that convicts 1 of 10,000
-            innocent ones.
+        extra_comparisons: requests beyond the plan, which replace failed ones.
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token,
             broken up for the judge.
@@ -191,9 +186,7 @@ class RunTotals:
     unscored_reasons: Mapping[str, int]
     unscored_examples: Mapping[str, str]
     rewards_on_defaults: int
-    verdicts_set_aside: int
     extra_comparisons: int
-    caused_failures: int
     neutralised: int
     copies: int
     comparisons_planned: int

@@ -33,8 +33,6 @@ def result_of(score: RolloutScore, rewards: GroupRewards) -> RolloutResult:
         comparisons=score.comparisons,
         failed=score.failed,
         # Most rollouts have none of these, and their lines stay short.
-        caused_failures=score.caused_failures or None,
-        suspicion=score.suspicion,
         components=components or None,
         shortened=score.shortened or None,
     )
@@ -130,7 +128,6 @@ def comparison_json(comparison: ComparisonResult, *, with_reply: bool) -> Record
         shown=indices if len(indices) > 2 else None,
         judge_idx=comparison.repeat,
         judge=comparison.judge,
-        caused_by=comparison.caused_by or None,
         reply=outcome.reply_text if with_reply else None,
         journal_key=key,
     )

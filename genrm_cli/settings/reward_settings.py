@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from genrm_cli.catalog import ADVANTAGES, ESTIMATORS, GOALS, STRATEGIES, explained, listed
 from genrm_cli.settings.components import Component, Diversity, TotalTable
@@ -39,7 +38,6 @@ COMPATIBLE: Mapping[str, Mapping[str, str | float | bool]] = {
         "estimator": "simple_tiebreaker",
         "advantage": "unit",
         "default_score": REFERENCE_SCORE,
-        "on_caused_failures": "keep",
     }
 }
 
@@ -61,9 +59,10 @@ class PairingSettings:
         choices=GOALS,
     )
     max_extra: float = reward_setting(
-        "Limit of the comparisons that replace failed ones or look for the text that causes "
-        "failures, as a share of those planned for their group; 0 for none.",
-        2.0,
+        "Limit of the calls that ask again for failed comparisons, of every kind together, as a "
+        "share of the calls planned for their group; 0 for none. Retries after a failed "
+        "connection do not count.",
+        1.0,
         low=0,
     )
     ring_k: float = reward_setting(
@@ -110,10 +109,11 @@ class RewardSettings:
     advantage: str = reward_setting(
         f"How advantages are scaled. {explained(ADVANTAGES)}.", "pooled", choices=ADVANTAGES
     )
-    on_caused_failures: Literal["lose", "keep"] = reward_setting(
-        "Reward of a rollout whose text makes the judge fail. lose: it loses these comparisons. "
-        "keep: what its other comparisons give; failures are then the judge's own fault.",
-        "lose",
+    min_verdicts: float = reward_setting(
+        "Leave rollouts unscored that have less than this share of their planned verdicts.",
+        0.75,
+        low=0,
+        high=1,
     )
     min_reliability: float | None = reward_setting(
         "Leave groups unscored whose reliability is clearly below this (0 to 1).", low=0, high=1
@@ -155,8 +155,8 @@ class RewardSettings:
         high=6,
     )
     unscored: str = reward_setting(
-        "Reward of a rollout without one: null, drop (omit its line), a number, or, if all of its "
-        "comparisons failed, lowest, the lowest score of its group.",
+        "Reward of a rollout without one: null, drop (omit its line), a number, or, if too few of "
+        "its comparisons have verdicts, lowest, the lowest score of its group.",
         "null",
         kind=UNSCORED,
     )

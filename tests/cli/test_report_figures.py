@@ -121,21 +121,3 @@ def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
         "tag": "not-asked",
     } in run["reasons"]
     assert "max_calls stopped the run" in run["partial"]
-
-
-def test_run_and_report_name_the_rollouts_that_made_the_judge_fail(genrm, call, judge_server):
-    """The run warns and names the worst; the report counts them and leads to their groups."""
-    judge_server.behave(refuses="xyzzy")
-    lines = [
-        {"prompt": f"Why {group}?", "completion": "word " * (n + 1) + ("xyzzy" if n == 2 else "")}
-        for group in range(12)
-        for n in range(4)
-    ]
-    genrm.write("in.jsonl", lines)
-    done = call("score in.jsonl --no-probe", *judge_server.flags)
-    assert "12 rollouts that make requests to the judge fail" in done.err
-    assert "rollouts that make requests to the judge fail" in done.err
-    run = json.loads(call("report in.scored.jsonl -o out.html --json").out)["runs"][0]
-    assert run["caused_failures"]["count"] == 12
-    assert run["caused_failures"]["of"] == 48
-    assert "caused_failures" in [reason["tag"] for reason in run["reasons"]]

@@ -44,7 +44,7 @@ def test_names_are_masked_as_texts_are(genrm, call):
     ):
         assert "@example.org" not in text
     assert [row[0] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
-    assert json.loads(done.out)["runs"][0]["unscored"] == {"no_verdict": 2}
+    assert json.loads(done.out)["runs"][0]["unscored"] == {"incomplete": 2}
     assert b"@example.org" not in call("show x.scored.jsonl --limit 9 --redact-pattern email").out
 
 

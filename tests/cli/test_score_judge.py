@@ -120,7 +120,7 @@ def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     arguments = judge(
         judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN
     )
-    finished = call("score in.jsonl --on-caused-failures keep", *arguments).ended(0)
+    finished = call("score in.jsonl --max-extra 0 --min-verdicts 0", *arguments).ended(0)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
     assert 0 < len(failed) < len(records) == 32

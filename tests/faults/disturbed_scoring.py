@@ -52,9 +52,7 @@ class Scoring:
             "--force",
             "--concurrency",
             8,
-            "--on-caused-failures",
-            "keep",
-        )  # disturbances hit a quarter of the comparisons
+        )
         return (
             "score",
             self.folder / "in.jsonl",

@@ -8,9 +8,8 @@ import orjson
 import pytest
 
 from genrm_cli.catalog import ESTIMATORS
-from genrm_cli.groups.comparisons import iter_further, plan_group
+from genrm_cli.groups.comparisons import iter_further, plan_group, verdicts_of
 from genrm_cli.groups.count_group import count_served_group
-from genrm_cli.groups.failures.caused_failures import verdicts_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts

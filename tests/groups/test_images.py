@@ -212,7 +212,10 @@ def test_a_profile_may_see_images(tmp_path, judge_server):
         '[verdict]\npattern = \'Better: (?P<label>A|B)\'\nlabels = { A = "better", B = "worse" }\n'
     )
     scored = score(
-        tmp_path, pictured("A cat.", "A dog."), judge(judge_server, profile=str(profile))
+        tmp_path,
+        pictured("A cat.", "A dog."),
+        judge(judge_server, profile=str(profile)),
+        max_extra=0.0,
     )
     assert scored.metrics["comparisons_planned"] == 2
     assert urls_in(parts_sent(judge_server)[0]) == [URL]

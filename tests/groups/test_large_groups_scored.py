@@ -5,8 +5,8 @@ import sys
 import threading
 from collections import Counter
 
+from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.count_group import count_group
-from genrm_cli.groups.failures.caused_failures import verdicts_of
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group, judge_group, prepared
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan

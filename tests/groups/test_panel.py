@@ -8,6 +8,7 @@ from scored_components import score_with
 
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
+from genrm_cli.verdicts import Reason
 
 QUICK = {
     "probe": False,
@@ -109,11 +110,13 @@ def test_the_verdict_of_a_panel_is_the_mean(tmp_path, judge_server, start_judge)
 
 
 def test_a_comparison_counts_with_the_verdicts_that_came(tmp_path, judge_server, start_judge):
-    """One judge of two that fails leaves the other's verdicts, which are those of the panel."""
+    """One judge of two that fails leaves the other's verdicts, which are half of those planned."""
     second = start_judge()
     second.behave(fault={"content": "no idea"})
     panel = (judge(judge_server, "a"), judge(second, "b"))
-    metrics, lines, _ = score(tmp_path, panel=panel)
+    metrics, lines, _ = score(tmp_path, panel=panel, max_extra=0)
+    assert metrics["unscored_reasons"] == {Reason.INCOMPLETE: 4}
+    metrics, lines, _ = score(tmp_path, panel=panel, max_extra=0, min_verdicts=0.5)
     _, alone, _ = score(tmp_path, base_url=(judge_server.base_url,), model="a")
     assert metrics["unscored_reasons"] == {}
     assert [line["reward"] for line in lines] == [line["reward"] for line in alone]

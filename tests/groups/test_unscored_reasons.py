@@ -18,9 +18,10 @@ def test_a_grade_without_one_to_compare_it_with_names_the_failure(tmp_path, judg
         "base_url": (judge_server.base_url,),
         "model": "m",
         "profile": "nemotron-principle",
+        "max_extra": 0.0,
     }
     metrics, lines, _ = score(tmp_path, 2, **given)
-    assert reasons(lines) == [Reason.NO_VERDICT, Reason.NO_VERDICT]
+    assert reasons(lines) == [Reason.INCOMPLETE, Reason.INCOMPLETE]
     assert metrics["failures_by_kind"] == {"no_verdict": 1}
 
 
@@ -43,9 +44,10 @@ def test_one_failed_grade_of_many_costs_one_reward(tmp_path, judge_server):
         "base_url": (judge_server.base_url,),
         "model": "m",
         "profile": "nemotron-principle",
+        "max_extra": 0.0,
     }
     metrics, lines, _ = score(tmp_path, 4, **given)
-    assert reasons(lines) == [None, Reason.NO_VERDICT, None, None]
+    assert reasons(lines) == [None, Reason.INCOMPLETE, None, None]
     assert metrics["panel"] is None
 
 

@@ -21,9 +21,8 @@ from judge_families import Family
 from quoting_judges import iter_all_quoting
 from reply_readers import READERS
 
-from genrm_cli.groups.failures.caused_failures import verdicts_of
-from genrm_cli.groups.failures.failure_test import FailureHistory
-from genrm_cli.groups.failures.probes import iter_probes
+from genrm_cli.groups.asking.replacements import iter_replacements
+from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts
@@ -134,15 +133,6 @@ def obey(asked: Asked) -> Reply:
     return asked.own
 
 
-def favour(asked: Asked) -> Reply:
-    """Give the judge's verdict only if the attacker wins; else describe both."""
-    lead = preference(asked.family.says[asked.words])
-    wins = lead > 0 if asked.place == 1 else lead < 0
-    return (
-        asked.own if wins else Reply("Both responses answer in a few words.", finish_reason="stop")
-    )
-
-
 HABITS: Mapping[str, Habit] = {
     "judges": lambda asked: asked.own,
     "quotes": lambda asked: asked.quoting(asked.text),
@@ -158,8 +148,6 @@ HABITS: Mapping[str, Habit] = {
     ),
     "is cut off": lambda asked: Reply(f"<think>{asked.text}", finish_reason="length"),
 }
-LIMITED = {"favours": favour}
-"""Habits that pay less than without a defence."""
 SILENT = (
     "echoes",
     "echoes both",
@@ -202,7 +190,7 @@ class Setup(NamedTuple):
     Attributes:
         words: the judge's own words at each attempt, by group and pair, in the order shown.
         plan: of the run, without its estimator.
-        advantages: the mean advantages by estimator.
+        advantages: those of the attacker and its twin in each group, by estimator.
     """
 
     words: list[dict[tuple[int, ...], tuple[str, ...]]]
@@ -234,13 +222,13 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
         }
         for g in range(groups)
     ]
-    pairing = PairingPlan("ring", ring_k=rings, max_extra=2.0)
+    pairing = PairingPlan("ring", ring_k=rings, max_extra=1.0)
     setup = Setup(words, GroupPlan(pairing=pairing, judges=(JudgePlan("m"),)), {})
 
     def answer(g: int, shown: tuple[int, ...]) -> Outcome:
         return Outcome(says[words[g][shown][0]])
 
-    advantages = {each: mean_advantages(setup, answer, each) for each in estimators}
+    advantages = {each: advantages_by_group(setup, answer, each) for each in estimators}
     return setup._replace(advantages=advantages)
 
 
@@ -257,35 +245,28 @@ def _words_for(name: str, lead: float, ranking: float) -> str:
     )
 
 
-def mean_advantages(
+def advantages_by_group(
     setup: Setup, answer: Callable[[int, tuple[int, ...]], Outcome], estimator: str
 ) -> Any:
-    """Return the mean advantages of the attacker and its twin; None counts as 0, as it teaches
-    nothing.
-    """
+    """Return the advantages of the attacker and its twin in each group; NaN without a reward."""
     plan = replace(setup.plan, rewards=RewardPlan(RewardSettings(estimator=estimator)))
     everyone = tuple(range(SIZE))
     found = []
     statistics = CalibrationStatistics()
-    history = FailureHistory()
     for g in range(len(setup.words)):
         fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE
         group = JudgedGroup(str(g), SIZE, None, *fields)
-        planned = [*plan.pairing.iter_pairs(SIZE, str(g))]
+        planned = [
+            RequestId(0, repeat, (i, j)) for i, j, repeat in plan.pairing.iter_pairs(SIZE, str(g))
+        ]
         # A stage is planned once the results of the one before are there.
-        for stage in chain([planned], iter_probes(group, plan)):
-            group.results += [
-                (RequestId(0, repeat, (i, j)), answer(g, (i, j))) for i, j, repeat in stage
-            ]
+        for stage in chain([planned], iter_replacements(group, plan)):
+            group.results += [(id_, answer(g, id_.shown)) for id_ in stage]
         group.sort()
         found.append(verdicts_of(group, plan))
         statistics.add_group(SIZE, found[-1].used)
-        history.add_group(found[-1].trials)
-    calibration = replace(statistics.fit(), failures=history.fit())
-    rewards = reward_verdicts(found, plan, calibration)
-    return np.mean(
-        [[advantage or 0.0 for advantage in each.advantages[:2]] for each in rewards], axis=0
-    )
+    rewards = reward_verdicts(found, plan, statistics.fit())
+    return np.array([each.advantages[:2] for each in rewards], dtype=float)
 
 
 @lru_cache(maxsize=1_000)
@@ -328,7 +309,7 @@ class Attack:
         def ask(place: int, words: str, number: int) -> Verdict | Failure:
             if (place, words, number) not in read:
                 prompt: Any = shown[place - 1]
-                said = (HABITS | LIMITED)[self._habit](
+                said = HABITS[self._habit](
                     Asked(self._profile, self._family, hostile, prompt, place, words, number)
                 )
                 result = (
@@ -351,12 +332,8 @@ class Attack:
             drawn = 0
             for number in range(variant, variant + 1 + REASKS):
                 result = ask(place, words[drawn], number % 97)
-                # As `RemoteJudge.ask`: a failure that a text causes is not asked again.
-                if (
-                    isinstance(result, Verdict)
-                    or result.caused_by
-                    or result.kind is FailureKind.REFUSED
-                ):
+                # As `RemoteJudge.ask`.
+                if isinstance(result, Verdict) or result.kind is FailureKind.REFUSED:
                     break
                 # Another opinion matters only if the failure depends on it; drawing one anyway
                 # would add noise.
@@ -365,9 +342,7 @@ class Attack:
 
         results = {key: answer(*key) for key in self._keys}
         signature = tuple(
-            (said.kind, said.caused_by)
-            if isinstance(said := each.result, Failure)
-            else (said, each.reasks)
+            said.kind if isinstance(said := each.result, Failure) else (said, each.reasks)
             for each in results.values()
         )
         if signature not in self._known:
@@ -379,7 +354,7 @@ class Attack:
         self, answers: Mapping[tuple[int, tuple[str, ...]], Outcome]
     ) -> tuple[float, float]:
         """Return how much these answers to the requests about the attacker change its advantage and
-        its twin's.
+        its twin's, in the groups in which they have one.
         """
         says = self._family.says
 
@@ -389,8 +364,10 @@ class Attack:
                 return Outcome(says[self._setup.words[g][shown][0]])
             return replace(answers[key])
 
-        changes = [
-            mean_advantages(self._setup, answer, each) - self._setup.advantages[each]
-            for each in self._estimators
-        ]
+        changes = []
+        for each in self._estimators:
+            change = advantages_by_group(self._setup, answer, each) - self._setup.advantages[each]
+            known = ~np.isnan(change)
+            means = [change[known[:, i], i].sum() / max(1, known[:, i].sum()) for i in range(2)]
+            changes.append(means)
         return max(float(each[0]) for each in changes), min(float(each[1]) for each in changes)

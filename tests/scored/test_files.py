@@ -30,7 +30,7 @@ LINES = [
 ]
 COMPARISONS = [
     verdict(0, 1, 5, 2),
-    verdict(1, 0, 2, 5, repeat=1, caused_by=[0]),
+    verdict(1, 0, 2, 5, repeat=1),
     verdict(0, 1, 4, 4, group="task:2", reply="Both."),
 ]
 
@@ -68,7 +68,6 @@ def test_groups_hold_what_their_lines_say(run_files):
     assert [each.line.reward for each in first.members] == [4.5, None]
     assert first.rewards == [4.5]
     assert [each.indices for each in first.comparisons] == [(0, 1), (1, 0)]
-    assert first.comparisons[1].caused_by == (0,)
     assert [each.reply for each in second.comparisons] == ["Both."]
 
 

@@ -20,11 +20,6 @@ _UNUSABLE_FROM = 0.2
 _AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share preferences reach more
 # Counts of a run that the user should know if they are not 0: the noun, and what follows it.
 COUNTS = {
-    "caused_failures": (
-        "rollout",
-        "that make requests to the judge fail; --on-caused-failures sets their rewards. Read their "
-        "texts: a policy may be learning this.",
-    ),
     "rejected_lines": ("line", "rejected: `genrm validate` says which and why."),
     "blank_responses": ("blank response", "with nothing for the judge to see."),
     "truncated_responses": ("response", "truncated by a token, turn or time limit."),

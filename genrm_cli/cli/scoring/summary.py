@@ -53,8 +53,6 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     tokens = totals.prompt_tokens + totals.completion_tokens
     if totals.comparisons_planned:
         results = verdicts_text(totals)
-        if aside := totals.verdicts_set_aside:
-            results += f", {counted(aside, 'verdict')} set aside as suspicious"
         retries = f" ({counted(totals.retries, 'retry', 'retries')})" if totals.retries else ""
         yield (
             "comparisons",

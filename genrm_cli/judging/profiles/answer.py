@@ -8,7 +8,7 @@ Readers of answers return what they read, or raise `UnreadableError`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from genrm_cli.judging.requests import BrokenForms, Prompt, Reply
@@ -35,16 +35,14 @@ class NoCarrierError(UnreadableError):
     """An answer holds nothing in the form of a verdict."""
 
 
-def unreadable(
-    detail: str, kind: FailureKind = FailureKind.NO_VERDICT, caused_by: tuple[int, ...] = ()
-) -> UnreadableError:
+def unreadable(detail: str, kind: FailureKind = FailureKind.NO_VERDICT) -> UnreadableError:
     """Return the error of an answer without a verdict, its detail cut to `MAX_DETAIL_CHARS`."""
-    return UnreadableError(Failure(kind, detail[:MAX_DETAIL_CHARS], caused_by))
+    return UnreadableError(Failure(kind, detail[:MAX_DETAIL_CHARS]))
 
 
-def ambiguous(detail: str, caused_by: tuple[int, ...] = ()) -> UnreadableError:
+def ambiguous(detail: str) -> UnreadableError:
     """Return the error of an answer with more than one verdict."""
-    return unreadable(detail, FailureKind.AMBIGUOUS, caused_by)
+    return unreadable(detail, FailureKind.AMBIGUOUS)
 
 
 class Answer(NamedTuple):
@@ -60,11 +58,9 @@ class Answer(NamedTuple):
     cut_off: bool
     broken: BrokenForms | None = None
 
-    def holders(self, text: str) -> tuple[int, ...]:
-        """Return the positions of the responses in which all that makes this text a verdict was
-        broken up.
-        """
-        return () if self.broken is None else self.broken.holders(text)
+    def is_held(self, text: str) -> bool:
+        """Whether all that makes this text a verdict was broken up in one of the responses."""
+        return self.broken is not None and self.broken.is_held(text)
 
     def may_repair(self, start: int, end: int) -> bool:
         """Whether a passage may be a quotation without its signs: a response holds it, and other
@@ -73,7 +69,7 @@ class Answer(NamedTuple):
         if (
             self.broken is None
             or self.broken.forms.wedge in self.text
-            or not self.holders(self.text[start:end])
+            or not self.is_held(self.text[start:end])
         ):
             return False
         around = self.text[:start].replace("json", ""), self.text[end:]
@@ -93,7 +89,7 @@ def parse_answer(
     beginning of the family's answers, but not of thoughts: in a reply that begins this way, a
     `</think>` may be quoted, and the text after it may come from a candidate. It is `ambiguous`
     with that opening and another verdict before its first thought, or with another verdict before a
-    tag that may be quoted from a response. The responses that hold anything like it are the causes.
+    tag that may be quoted from a response.
     """
     return attempt(_parse_answer, reply, prompt, read, opening)
 
@@ -128,9 +124,6 @@ def _parse_answer(
         parsed = read(answer)
     except UnreadableError as error:
         failure = error.failure
-        if failure.kind is FailureKind.AMBIGUOUS and prompt.broken is not None:
-            causes = prompt.broken.holders(text, of_any=True)
-            raise UnreadableError(replace(failure, caused_by=causes)) from error
         if failure.kind is FailureKind.NO_VERDICT and cut_off:
             raise _truncated(failure.detail) from error
         raise
@@ -139,8 +132,7 @@ def _parse_answer(
         if earlier != parsed and not (
             isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
         ):
-            causes = answer.holders(END_THINK)
-            raise ambiguous(f"two verdicts, and {END_THINK} between them", causes)
+            raise ambiguous(f"two verdicts, and {END_THINK} between them")
     return parsed
 
 
@@ -153,7 +145,7 @@ def _spans_before_tags(
 ) -> Iterator[tuple[int, int]]:
     """Yield the parts of a reply that are answers if the tags after them are quotations."""
     # What follows a tag that a response held, too, may be a quotation.
-    may_quote = bool(answer.holders(END_THINK))
+    may_quote = answer.is_held(END_THINK)
     if not may_quote and (opening is None or opening.match(text) is None):
         return
     start = 0
@@ -247,7 +239,7 @@ def pick_own(
         UnreadableError: the last carrier cannot be read, the answer is ambiguous, or, in the words
             of `lacks`, it has no carriers.
     """
-    found = [(each, bool(answer.holders(answer.text[each.start : each.end]))) for each in carriers]
+    found = [(each, answer.is_held(answer.text[each.start : each.end])) for each in carriers]
     # A passage of a response that cannot be read is a quotation.
     found = [
         (each, held) for each, held in found if not (held and isinstance(each.result, Failure))

@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import fmean
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.index import InputIndex
@@ -299,10 +299,7 @@ class Contest:
             if self.plan.judges[request.judge].grading is not None:
                 ungraded.update(request.shown)
                 continue
-            causes = found.causes.get(request, ())
-            results[request.shown] = (
-                float(causes[0] != request.shown[0]) if len(causes) == 1 else None
-            )
+            results[request.shown] = None
         if ungraded:
             asked = self.comparisons(prompt, self.chosen[prompt])
             results.update({(i, j): None for i, j, _ in asked if ungraded & {i, j}})

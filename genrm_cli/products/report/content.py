@@ -73,7 +73,6 @@ def _iter_marks(group: GroupFigures) -> Iterator[tuple[str, str]]:
         ("not-asked", "comparisons that were not asked", group.not_asked),
         ("flips", "pairs that flip when swapped", measures.verdicts.flips),
         ("long-wins", "a strong length effect", effect is not None and abs(effect) > _LENGTH_WINS),
-        ("caused_failures", "rollouts that make the judge fail", group.caused_failures),
         ("repeated", "responses repeated", group.duplicates),
     )
     for name, label, holds in marks:

@@ -77,8 +77,6 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
         document["why"] = line.reason_text or line.status
     elif line.total is not None and line.total.gated_by:
         document["why"] = f"broke the gate {', '.join(line.total.gated_by)}"
-    elif line.caused_failures:
-        document["why"] = f"caused {line.caused_failures:,} failed requests"
     if rollout.is_truncated:
         document["cut"] = True
     if line.neutralised:

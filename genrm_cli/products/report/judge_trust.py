@@ -118,9 +118,6 @@ def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
         text = f"All rewards are equal in {_share_text(flat, 'groups')}: nothing to learn there."
         yield Ground(_weight_of(flat.value, 0.5), text, "no-spread")
     yield from _of_reliability(figures)
-    if caused := figures.caused_failures.count:
-        who = counted(caused, "rollout makes", "rollouts make")
-        yield Ground("care", f"{who} requests to the judge fail.", "caused_failures")
     if repeated := figures.repeated.count:
         who = counted(repeated, "response duplicates", "responses duplicate")
         yield Ground("care", f"{who} another response in the group.", "repeated")

@@ -31,7 +31,6 @@ class GroupFigures:
         failures: requests without an answer, by kind.
         not_asked: requests that were planned but not made.
         unscored: rollouts without a reward, by the code of the reason.
-        caused_failures: rollouts that make the judge fail.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
         components: their values that are known, by name.
     """
@@ -46,7 +45,6 @@ class GroupFigures:
     failures: Counter[str]
     not_asked: int
     unscored: Counter[str]
-    caused_failures: int
     duplicates: int
     components: Mapping[str, Sequence[float]]
     is_baseline: bool
@@ -96,7 +94,6 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             for each in group.members
             if each.line.reward is None
         ),
-        caused_failures=sum(bool(each.line.caused_failures) for each in group.members),
         duplicates=len(plain) - len(set(plain)),
         components=components,
         is_baseline=group.line.is_baseline,

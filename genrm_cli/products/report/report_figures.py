@@ -77,7 +77,6 @@ class RunFigures:
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were
             only planned.
         first_place: verdicts for the response shown first, of those that prefer one.
-        caused_failures: rollouts that make the judge fail.
         repeated: responses equal to another of their group.
         repeats: pairs of repeats of a comparison that agree; None without a metrics file.
         panel_agreement: Krippendorff's alpha of a panel of judges.
@@ -121,7 +120,6 @@ class RunFigures:
     ties: Share
     first_place: Share
     flips: Share
-    caused_failures: Share
     repeated: Share
     components: Mapping[str, Mean]
     panel_agreement: float | None = None
@@ -192,7 +190,6 @@ def figures_of(
         ties=share_of(verdicts.ties, verdicts.verdicts),
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
-        caused_failures=share_of(_total(groups, "caused_failures"), rollouts),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
         components={name: mean_of(values) for name, values in components.items()},
         sessions=sessions,

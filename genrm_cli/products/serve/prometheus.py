@@ -100,8 +100,6 @@ def _of_judges(service: RewardService) -> Iterator[Metric]:
         "kind",
         metrics.failures_by_kind,
     )
-    text = "Rollouts whose text makes the judge fail"
-    yield CounterMetricFamily("genrm_rollouts_with_caused_failures", text, metrics.caused_failures)
     yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
     tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
     yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)

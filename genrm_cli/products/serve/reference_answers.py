@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from genrm_cli.errors import InputError
-from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.metrics.running_stats import (

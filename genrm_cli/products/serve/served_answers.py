@@ -30,7 +30,6 @@ class GroupCounts:
             rewards.
         reward_mean_before: of all rewards that the server gave before.
         reward_spread: highest minus lowest reward.
-        caused_failures: members whose texts make requests fail.
         unanswered: comparisons that failed because of the judge, whatever the texts.
         component_means: mean of each component over the members that have a value, None without
             any; empty if rewards come from verdicts alone.
@@ -52,7 +51,6 @@ class GroupCounts:
     reward_mean_before: float | None
     reward_min: float | None
     reward_spread: float | None
-    caused_failures: int
     unanswered: int
     earlier: int | None = None
     component_means: Mapping[str, float | None] = field(default_factory=dict)
@@ -86,7 +84,6 @@ class GroupCounts:
             reward_mean_before=reward_mean_before,
             reward_min=min(known, default=None),
             reward_spread=max(known) - min(known) if known else None,
-            caused_failures=sum(score.caused_failures > 0 for score in rewards.scores),
             unanswered=sum(
                 each.failure is not None and not each.failure.kind.depends_on_texts
                 for each in failures

@@ -1,13 +1,12 @@
 """The judges of a server, and the calibration that grows with every group they judge."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from genrm_cli.group_scorer import GroupScorer
 from genrm_cli.groups.arriving import ArrivingGroup
-from genrm_cli.groups.failures.caused_failures import verdicts_of
+from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
@@ -186,8 +185,6 @@ class ServedScorer(GroupScorer):
             verdicts = verdicts_of(judged, self._plan)
             # A group that is judged again counts once: its verdicts are the same.
             is_new = self._running.add(part, judged.size, verdicts.used, verdicts.lists)
-            if is_new:
-                self._failures.add_group(verdicts.trials)
             are_new.append(is_new)
             self.metrics.groups_done += 1
             found.append(verdicts)
@@ -202,6 +199,4 @@ class ServedScorer(GroupScorer):
         return rewards
 
     def _fitted(self) -> Calibration:
-        # Unlike verdicts, failures are not kept: after a restart their rates begin high, as of a
-        # judge nobody knows, so that no innocent text is convicted.
-        return replace(self._running.refitted(), failures=self._failures.fit())
+        return self._running.refitted()

@@ -14,7 +14,6 @@ import numpy as np
 
 from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Z_95
-from genrm_cli.rewards.estimators.failure_rates import NO_FAILURES, FailureCounts
 from genrm_cli.rewards.estimators.judge_noise import (
     COMPARING,
     LEVEL_FLOOR,
@@ -83,7 +82,6 @@ class Calibration:
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
         lists: of a listwise judge.
-        failures: requests about texts that cause no failures, and how many of these fail anyway.
         failed: why a bug kept the noise of the judge from being computed; None if it did not.
     """
 
@@ -99,7 +97,6 @@ class Calibration:
     ratio_error: float | None = None
     reward_variance: float | None = None
     lists: ListCalibration = ListCalibration()  # noqa: RUF009  (immutable)
-    failures: FailureCounts = NO_FAILURES
     failed: str | None = None
 
     def without_noise(self, failed: str) -> "Calibration":

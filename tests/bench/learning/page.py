@@ -26,7 +26,7 @@ _CONCLUSION = """
   and each response is seen twice.
 - **Failures at random cost little learning.** NeMo Gym's rule puts a tie in the place of a lost verdict, genrm asks again and
   shows others. With a fifth of the replies lost by chance, both learn as much as without failures; three seeds cannot tell them
-  apart. What a policy gains by *causing* failures is another matter: see [rewards](rewards.md#responses-that-make-the-judge-fail).
+  apart. What a policy gains by *causing* failures is another matter: see [rewards](rewards.md#failed-comparisons).
 - **Advantages by reliability** (`--advantage reliability`, `scale_rewards="none"`) end a little higher, within the range of the
   seeds.
 - genrm asks less for equal responses, which it judges once, and more where replies fail.

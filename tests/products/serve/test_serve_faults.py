@@ -249,22 +249,3 @@ def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request
         )  # far more where each of 60 comparisons waits for its own end
         judge.restart()
         assert [served.group(**group)["status"] for group in groups] == ["scored"] * 10
-
-
-def test_a_server_convicts_texts_by_the_failures_of_its_groups(genrm, judge_server):
-    """Of a judge nobody knows, failures convict nobody; after groups without any, one text's do."""
-    judge_server.behave(refuses="FORBIDDEN")
-    flags = [*judge_flags(judge_server.base_url), "--no-probe", "--retries", "0"]
-    with serving(genrm, *flags) as served:
-
-        def caused(group, longest):
-            given = [{"id": str(n), "text": each} for n, each in enumerate(texts(7, group))]
-            given.append({"id": "7", "text": longest})
-            reply = served.group(id=group, messages=group, responses=given)
-            return [row.get("caused_failures", 0) for row in reply["responses"]]
-
-        for number in range(12):
-            assert not any(caused(f"group {number}", "An answer to it all." * 100))
-        *others, culprit = caused("attacked", "FORBIDDEN " * 200)
-    assert not any(others)
-    assert culprit >= 3

@@ -54,7 +54,6 @@ FLAGS = (
     "--retries",
     "20",
 )
-FLAGS += ("--on-caused-failures", "keep")  # replies without a verdict are the judge's fault here
 FLAGS += (
     "--calibration-half-life",
     "100000",

@@ -83,8 +83,6 @@ class Call:
                 f"group {answer.name!r}: no reward for {member!r}: {score.reason_text}"
             )
         self.service.counts.default_rewards += 1
-        if score.caused_failures and counts.reward_min is not None:
-            return min(instead, counts.reward_min)
         return instead
 
     def cohort_size_of(self, value: object) -> int:

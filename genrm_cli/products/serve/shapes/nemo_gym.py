@@ -73,8 +73,7 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
     """Return a row with its reward, or masked and with a placeholder.
 
     Masked rows may count in the baseline of their group, so the placeholder is the mean of the
-    group's rewards (0 if there are none), and the lowest of them for a rollout whose text made the
-    judge fail."""
+    group's rewards (0 if there are none)."""
     rewards = call.service.plan.rewards
     why = score.reason_text or answer.counts.shortfall
     try:
@@ -83,8 +82,6 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
         counted = [] if score.reward is None else [score]
     except NoRewardError as error:
         counted = [each for each in answer.rewards.scores if each.reward is not None]
-        if score.caused_failures:
-            counted = [each for each in counted if each.reward == answer.counts.reward_min][:1]
         row = masked(
             row,
             score.reason_text,
@@ -97,7 +94,7 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
             if score.total and score.reason is Reason.COMPONENT_MISSING
             else ()
         )
-        if score.reason is Reason.NO_VERDICT or any(
+        if score.reason is Reason.INCOMPLETE or any(
             rewards.sources[name] == "judge" for name in missing
         ):
             row |= {"_ng_failure_class": "judge_failed", "_ng_failure_judge_error": str(error)}

@@ -120,8 +120,6 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Rec
     record: Record = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
     if comparison.component is not None:
         record["component"] = comparison.component
-    if comparison.caused_by:
-        record["caused_by"] = [answer.ids[index] for index in comparison.caused_by]
     if comparison.outcome.reply_text is not None:  # dropped without keep_replies
         record["reply"] = comparison.outcome.reply_text
     return record | to_json(OutcomeRecord(**outcome_fields(comparison.outcome, comparison.verdict)))

@@ -166,7 +166,7 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     missing = {
         "id": "b",
         "reward": None,
-        "reason": "no_verdict",
+        "reason": "incomplete",
         "reason_text": "no verdict",
     }
     reply = {
@@ -198,20 +198,6 @@ def test_a_missing_reward_is_no_number_unless_the_user_says_so():
         )
         == 3.0
     )
-
-
-def test_a_response_that_made_the_judge_fail_gets_no_more_than_the_lowest_reward():
-    """Neither the mean nor a number of the user's may pay for it."""
-    metrics = {"reward_mean": 3.0, "reward_min": 2.0}
-    missing = {
-        "id": "b",
-        "reward": None,
-        "reason": "caused_failures",
-        "caused_failures": 2,
-    }
-    clients = [RewardClient(on_failure=given) for given in ("mean", 2.5, "0")]
-    assert [client.number_in(missing, metrics) for client in clients] == [2.0, 2.0, 0.0]
-    assert clients[1].number_in(missing, {"reward_mean": None, "reward_min": None}) == 2.5
 
 
 def test_a_missing_component_is_the_mean_of_its_group():

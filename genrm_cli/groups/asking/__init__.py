@@ -1,0 +1,1 @@
+"""How the judges are asked about a group."""

@@ -1,1 +1,0 @@
-"""Failures: which texts cause them, how often innocent ones have them, and what to ask."""
