@@ -19,7 +19,6 @@ READY_LIMIT_S = 300.0
 REPLY_LIMIT_S = 300.0
 # A judge's script for three responses that leaves one of them without any verdict: of three
 # comparisons two fail, and the one that is made in their place.
-FAILS_IN_PART: list[dict[str, int]] = [{"status": 500}, {"status": 500}, {}, {"status": 500}]
 
 
 class Served:

@@ -114,7 +114,7 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(call, folder):
         "worst",
     }
     assert manifest_of(folder)["left_out"] == {
-        "no_verdict": 1,
+        "incomplete": 1,
         "unscored": 1,
         "single": 1,
         "defaulted": 1,

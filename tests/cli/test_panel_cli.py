@@ -96,7 +96,7 @@ def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, s
     """The failures of one judge; the other one, which answered all, is not asked."""
     other = start_judge()
     other.behave(script=[{"status": 500}] * 2)
-    write_panel(genrm, judge_server, other, reask=0, max_extra=0)
+    write_panel(genrm, judge_server, other, reask=0, max_extra=0, min_verdicts=0.5)
     genrm.write("in.jsonl", make_rollouts(groups=2))
     assert call("score in.jsonl", **KEYS).code == 0
     assert genrm.metrics()["failures_by_kind"] == {"http": 2}

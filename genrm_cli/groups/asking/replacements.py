@@ -2,7 +2,7 @@
 
 A failure is replaced stage by stage, as long as a rollout lacks planned verdicts: first by the same
 pair in the other order, then by a pair of the rollout that lacks most with an opponent that it has
-not met, then by the same pair again. A list is shown in the other order, and a single response
+not met, then by a pair again. A list is shown in the other order, and a single response
 again. Nobody is blamed: intended and innocent silence look the same. A rollout with too few
 verdicts has no reward and says why.
 
@@ -111,11 +111,8 @@ class _JudgeReplacements:
             if not self._asked[shown[::-1]]:
                 self._choose(shown[::-1])
         for index in sorted(self._lacks, key=lambda index: (-self._lacks[index], index)):
-            again = [shown for shown in failed if index in shown]
-            while self._may_ask(index):
-                pair = self._new_pair(index) or min(again, key=lambda each: self._asked[each])
-                if not self._choose(pair):
-                    break
+            while self._may_ask(index) and self._choose(self._next_pair(index, failed)):
+                pass
         return self._chosen
 
     def _answers(self, own: Sequence[tuple[RequestId, Outcome]]) -> bool:
@@ -145,28 +142,41 @@ class _JudgeReplacements:
         self._left -= 1
         return True
 
-    def _new_pair(self, index: int) -> tuple[int, int] | None:
-        """Return the pair of a rollout with an opponent that it has not met; None if it has met
-        all.
+    def _next_pair(self, index: int, failed: Sequence[tuple[int, ...]]) -> tuple[int, int]:
+        """Return the pair that most likely gives a rollout a verdict.
 
-        An opponent that lacks verdicts, too, comes first, and then the one in fewest comparisons.
+        An opponent that it has not met comes first, then one with which nothing failed; of these,
+        one that lacks verdicts, too, then the one in fewest comparisons.
         """
-        met = {other for shown in self._asked if index in shown for other in shown}
-        opponents = [other for other in self._judged.answered if other not in met]
-        if not opponents:
-            return None
-        count = Counter[int]()
+        met = Counter[int]()
+        silent = Counter[int]()
+        total = Counter[int]()
         firsts = Counter[int]()
         for shown, times in self._asked.items():
-            count.update(dict.fromkeys(shown, times))
+            total.update(dict.fromkeys(shown, times))
             firsts[shown[0]] += times
+            if index in shown:
+                met.update(dict.fromkeys(shown, times))
+        for shown in failed:
+            silent.update(shown if index in shown else ())
         size = self._judged.size
         other = min(
-            opponents,
-            key=lambda each: (not self._may_ask(each), count[each], (each - index) % size),
+            (each for each in self._judged.answered if each != index),
+            key=lambda each: (
+                silent[each],
+                met[each],
+                not self._may_ask(each),
+                total[each],
+                (each - index) % size,
+            ),
         )
-        is_first = 2 * firsts[index] <= count[index]
-        return (index, other) if is_first else (other, index)
+        first, second = index, other
+        if (self._asked[index, other], 2 * firsts[index]) > (
+            self._asked[other, index],
+            total[index],
+        ):
+            first, second = other, index
+        return first, second
 
 
 def count_verdicts(

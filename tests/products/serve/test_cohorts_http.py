@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from served import FAILS_IN_PART, judge_flags, serving, texts
+from served import judge_flags, serving, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -173,16 +173,11 @@ async def test_any_text_is_an_id(served):
 
 
 def test_a_member_without_a_reward_is_judged_again(served, judge_server):
-    """Two of three comparisons failed with 500, and the one in their place: the member that they
-    cost its reward asks again, and gets one.
-
-    The rewards of the others do not change.
-    """
-    judge_server.behave(script=FAILS_IN_PART)
-    first, second, third = (rewards_of(begin(served, "failed-in-part", range(3))) for _ in range(3))
-    assert first.count(None) == 1
+    """All comparisons of one member are refused: it asks again, and gets a reward."""
+    judge_server.behave(refuses=texts(3, "failed-in-part")[2])
+    first = rewards_of(begin(served, "failed-in-part", range(3)))
+    judge_server.behave()
+    second, third = (rewards_of(begin(served, "failed-in-part", range(3))) for _ in range(2))
+    assert [reward is None for reward in first] == [False, False, True]
     assert None not in second
-    assert [new for old, new in zip(first, second, strict=True) if old is not None] == [
-        old for old in first if old is not None
-    ]
     assert third == second

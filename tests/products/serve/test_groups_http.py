@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from served import FAILS_IN_PART, judge_flags, serving, texts
+from served import judge_flags, serving, texts
 
 
 def responses(count, group):
@@ -231,18 +231,19 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
 
 
 def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server):
-    """Two of three comparisons fail with 500, and the one in their place: one response has no
-    reward until the request is repeated.
-    """
-    judge_server.behave(script=FAILS_IN_PART)
+    """All comparisons of one response are refused: it has no reward until the request is repeated."""
+    *_, longest = texts(3, "part")
+    judge_server.behave(refuses=longest)
     given = {
         "id": "failed-in-part",
         "messages": "Why?",
         "responses": [{"text": text} for text in texts(3, "part")],
     }
-    first, second, third = (served.group(**given) for _ in range(3))
+    first = served.group(**given)
+    judge_server.behave()
+    second, third = (served.group(**given) for _ in range(2))
     assert first["status"] == "partial"
-    assert first["metrics"]["unanswered"] == 3
+    assert [reward is None for reward in first["rewards"]] == [False, False, True]
     assert second["status"] == "scored"
     assert second["metrics"]["calls"] == 2
     assert third == second

@@ -156,7 +156,7 @@ def test_a_step_counts_failures_by_kind(serve, judge_server):
     """Their number, and their share of all comparisons."""
     judge_server.behave(refuses=LONG)
     _, _, (step,) = serve(group("a", SHORT, LONG))
-    assert step.scalars["failures_by_kind/refused"] == 2
+    assert step.scalars["failures_by_kind/refused"] == 4
     assert step.scalars["failure_share/refused"] == 1.0
 
 
