@@ -173,11 +173,9 @@ async def test_any_text_is_an_id(served):
 
 
 def test_a_member_without_a_reward_is_judged_again(served, judge_server):
-    """All comparisons of one member are refused: it asks again, and gets a reward."""
-    judge_server.behave(refuses=texts(3, "failed-in-part")[2])
-    first = rewards_of(begin(served, "failed-in-part", range(3)))
-    judge_server.behave()
-    second, third = (rewards_of(begin(served, "failed-in-part", range(3))) for _ in range(2))
-    assert [reward is None for reward in first] == [False, False, True]
+    """All comparisons of a cohort fail with 500: its members ask again, and get rewards."""
+    judge_server.behave(script=[{"status": 500}] * 3)
+    first, second, third = (rewards_of(begin(served, "failed", range(3))) for _ in range(3))
+    assert first == [None] * 3
     assert None not in second
     assert third == second

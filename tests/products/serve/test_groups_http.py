@@ -231,19 +231,16 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
 
 
 def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server):
-    """All comparisons of one response are refused: it has no reward until the request is repeated."""
-    *_, longest = texts(3, "part")
-    judge_server.behave(refuses=longest)
+    """All comparisons fail with 500: no response has a reward until the request is repeated."""
+    judge_server.behave(script=[{"status": 500}] * 3)
     given = {
         "id": "failed-in-part",
         "messages": "Why?",
         "responses": [{"text": text} for text in texts(3, "part")],
     }
-    first = served.group(**given)
-    judge_server.behave()
-    second, third = (served.group(**given) for _ in range(2))
-    assert first["status"] == "partial"
-    assert [reward is None for reward in first["rewards"]] == [False, False, True]
+    first, second, third = (served.group(**given) for _ in range(3))
+    assert first["status"] == "failed"
+    assert first["metrics"]["unanswered"] == 3
     assert second["status"] == "scored"
-    assert second["metrics"]["calls"] == 2
+    assert second["metrics"]["calls"] == 3
     assert third == second
