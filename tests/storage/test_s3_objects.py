@@ -50,13 +50,31 @@ def test_success_whose_reply_got_lost_is_a_success(scripted_s3):
     assert {request.headers.get("if-none-match") for request in scripted_s3.requests} == {"*", None}
 
 
-def test_store_without_conditions_is_refused(scripted_s3):
-    """Without conditional puts, two runs would both create the object; the error says what to
-    do.
-    """
-    scripted_s3.answer = lambda request: (501, {}, _refusal("NotImplemented"))
-    with pytest.raises(StorageError, match=r"no conditional puts .*use another store"):
-        scripted_s3.store.at(_URI).create(b"mine")
+def _lacking(header):
+    return _refusal("NotImplemented").replace(
+        b"</Error>", f"<Header>{header}</Header></Error>".encode()
+    )
+
+
+def test_what_a_store_lacks_is_named(scripted_s3):
+    """Checksums, conditions or multipart: what the refusal names, else all that may be the cause."""
+    place = scripted_s3.store.at(_URI)
+    checksums = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
+    conditions = "If-None-Match"
+    cases = [
+        (partial(place.create, b"mine"), _refusal("NotImplemented"), [checksums, conditions]),
+        (partial(place.create, b"mine"), _lacking("If-None-Match"), [conditions]),
+        (partial(place.create, b"mine"), _lacking("x-amz-checksum-crc32"), [checksums]),
+        (place.read, _refusal("NotImplemented"), [checksums]),
+        (place.exists, b"", [checksums]),
+        (place.check_writable, _refusal("NotImplemented"), [checksums, "multipart"]),
+    ]
+    for attempt, body, causes in cases:
+        scripted_s3.answer = lambda request, body=body: (501, {}, body)
+        with pytest.raises(StorageError) as caught:
+            attempt()
+        told = str(caught.value)
+        assert [cause for cause in (checksums, conditions, "multipart") if cause in told] == causes
 
 
 def test_reply_that_breaks_off_is_asked_for_again(scripted_s3):

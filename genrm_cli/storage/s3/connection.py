@@ -43,12 +43,32 @@ _ADVICE = {
     **dict.fromkeys(
         ("PermanentRedirect", "301"), "the bucket is in another region; name its region"
     ),
-    "NotImplemented": "the store has no conditional puts (If-None-Match), without which two runs "
-    "could write one output; use another store, or a local folder",
+}
+# What stores lack, with a word that a refusal has if it names the cause.
+_CHECKSUMS = (
+    "checksum",
+    "the checksums of newer AWS clients: set AWS_REQUEST_CHECKSUM_CALCULATION=when_required and "
+    "AWS_RESPONSE_CHECKSUM_VALIDATION=when_required",
+)
+_CONDITIONS = (
+    "none-match",
+    "conditional puts (If-None-Match), without which two runs could write one output: use another "
+    "store, or a local folder",
+)
+_MULTIPART = (
+    "multipart",
+    "multipart uploads: write to a local folder, and copy it",
+)
+_LACKING = {
+    "PutObject": (_CHECKSUMS, _CONDITIONS),
+    **dict.fromkeys(
+        ("CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload"),
+        (_CHECKSUMS, _MULTIPART),
+    ),
 }
 MISSING = ("404", "NoSuchKey")
 REFUSED_CONDITION = ("412", "PreconditionFailed", "409", "ConditionalRequestConflict")
-NO_CONDITIONS = ("501", "NotImplemented")
+NOT_IMPLEMENTED = ("501", "NotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
 # A store says "no such object" only to those who may list.
 _PERMISSIONS = {
@@ -127,9 +147,23 @@ def _explain_refusal(error: boto.ClientError) -> str:
     if code in _DENIED:
         permission = _PERMISSIONS.get(error.operation_name, "s3:PutObject")
         return f"access denied ({error.operation_name}); these credentials need {permission}"
+    if code in NOT_IMPLEMENTED:
+        return _explain_lack(error)
     if code in _ADVICE:
         return _ADVICE[code]
     return f"S3 refused {error.operation_name}: {_brief(error)}"
+
+
+def _explain_lack(error: boto.ClientError) -> str:
+    """Return what a store lacks: what its refusal names, or all that the request would need."""
+    operation = error.operation_name
+    known = _LACKING.get(operation, (_CHECKSUMS,))
+    said = " ".join(str(value).lower() for value in error.response["Error"].values())
+    named = [advice for word, advice in (*known, _CONDITIONS) if word in said]
+    advice = named[:1] or [advice for _, advice in known]
+    return f"the store does not implement {operation} as it is sent (501); it may lack " + (
+        "; or ".join(advice)
+    )
 
 
 def _explain_fault(error: Exception) -> str:

@@ -16,7 +16,7 @@ from genrm_cli.storage.contract import Mark
 from genrm_cli.storage.encoding.codec import make_encoder
 from genrm_cli.storage.local.sinks import appeared
 from genrm_cli.storage.s3.connection import (
-    NO_CONDITIONS,
+    NOT_IMPLEMENTED,
     REFUSED_CONDITION,
     describe,
     error_code,
@@ -129,7 +129,7 @@ class S3Sink:
         try:
             self._complete(IfNoneMatch="*")
         except ClientError as error:
-            if error_code(error) not in NO_CONDITIONS:
+            if error_code(error) not in NOT_IMPLEMENTED:
                 raise
             self._refuse_existing()
             self._complete()
