@@ -57,7 +57,7 @@ def _lacking(header):
 
 
 def test_what_a_store_lacks_is_named(scripted_s3):
-    """Checksums, conditions or multipart: what the refusal names, else all that may be the cause."""
+    """Checksums, conditions or multipart: what the refusal names, else all possible causes."""
     place = scripted_s3.store.at(_URI)
     checksums = "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
     conditions = "If-None-Match"
