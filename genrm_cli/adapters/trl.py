@@ -105,9 +105,7 @@ class GenrmReward:
         by_place = {place: row for part in found for place, row in part.items()}
         rows = [by_place[rank, place] for place in range(len(here))]
         _log(columns, rows)
-        return [
-            None if self._drops_noise and row["is_noise"] else row[self._returns] for row in rows
-        ]
+        return [None if self._drops_noise and row["is_noise"] else row["returned"] for row in rows]
 
     async def _gather(self, value: Any) -> tuple[int, list[Any]]:
         """Return this rank, and the values of all ranks in their order."""
@@ -149,7 +147,8 @@ class GenrmReward:
             with suppress(MissingRewardError):  # without a replacement, or the mean of nobody: None
                 number = self._client.number_in(response, reply["metrics"])
             components = self._client.components_in(response, reply["metrics"])
-            if self._returns not in ("rewards", "advantages", *components):
+            returned = {**components, "rewards": number, "advantages": response.get("advantage")}
+            if self._returns not in returned:
                 known = ", ".join(components) or "none"
                 raise ValueError(
                     f"returns is {self._returns!r}; expected rewards, advantages or a component of "
@@ -164,9 +163,7 @@ class GenrmReward:
                 "given": response["reward"],
                 "is_noise": reply["metrics"]["worth_training"] is False,
                 "win_percent": (reply["metrics"]["reference"] or {}).get("win_percent"),
-                **components,
-                "rewards": number,
-                "advantages": response.get("advantage"),
+                "returned": returned[self._returns],
                 "rank": response.get("rank"),
                 "standard_error": response.get("standard_error"),
                 "judge": "\n\n".join(

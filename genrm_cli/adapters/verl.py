@@ -98,15 +98,16 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
                 raise
             number = math.nan
         is_noise = reply["metrics"]["worth_training"] is False
-        shown_in_logs = {
+        # What GDPO keeps apart, for `algorithm.gdpo_reward_keys`. The server refuses components with
+        # the names below.
+        components = self._client.components_in(reply, reply["metrics"])
+        shown_in_logs = {f"genrm_{name}": value for name, value in components.items()}
+        shown_in_logs |= {
             "genrm_scored": float(reply["reward"] is not None),
             "genrm_came": reply["metrics"]["came"],
             # verl drops groups in which the metric of its filter is the same for all.
             "genrm_signal": 0.0 if is_noise else number,
         }
-        # What GDPO keeps apart, for `algorithm.gdpo_reward_keys`.
-        components = self._client.components_in(reply, reply["metrics"])
-        shown_in_logs |= {f"genrm_{name}": value for name, value in components.items()}
         return {"reward_score": number, "reward_extra_info": {"score": number, **shown_in_logs}}
 
 

@@ -21,6 +21,7 @@ from genrm_cli.settings.components import (
     inputs_of,
     needs_verdicts,
     order_of,
+    refuse_reserved,
 )
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Verdict
@@ -199,10 +200,13 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
     """Return the names of all components of a rollout, `genrm` first where pairs are judged.
 
     Raises:
-        UsageError: two components have the same name.
+        UsageError: two components have the same name, or one has a name of ours.
     """
     names = [each.name for each in settings.rewards.components if not each.is_judged]
     names += [name for grader in graders_in(settings) for name in grader.names]
+    for grader in graders_in(settings):
+        for name in grader.names:
+            refuse_reserved(name, f"rubric set {grader.list_name}", also=(GENRM,))
     names = [name for name in names if name != GENRM]
     twice = first_repeated(names)
     if twice is not None:

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Literal
 
-from genrm_cli.errors import Part
+from genrm_cli.errors import Part, UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.settings.kinds import Value
 
@@ -26,6 +26,9 @@ TABLES = ("components", "criteria", "diversity", "total")  # of a settings file
 # The component of the verdicts; no other may have its name.
 GENRM = "genrm"
 DIVERSITY = "diversity"
+# Names beside components where trainers read them: what gates change in NeMo Gym's
+# `reward_components`, the metrics of verl's reward manager, what TRL's reward function returns.
+_TAKEN = ("limits", "signal", "came", "scored", "rewards", "advantages")
 # A module of this package is a kind: adding one needs no list.
 _BUILT_IN = "genrm_cli.rewards.components"
 # Settings that a judge of a panel or of a component may override.
@@ -99,6 +102,12 @@ class ComponentKind:
     is_judged: bool = False
     inputs: Callable[[Component], tuple[str, ...]] = lambda _component: ()
     version: Callable[[Component], str | int | None] = lambda _component: None
+
+
+def refuse_reserved(name: str, where: Part, also: Sequence[str] = ()) -> None:
+    """Refuse a component whose name is one of ours where components travel."""
+    if name in (DIVERSITY, *_TAKEN, *also):
+        raise UsageError(where, f": the name {name} is reserved; give the component another name.")
 
 
 def kind_names() -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, SettingRef, UsageError
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import (
-    DIVERSITY,
     GENRM,
     JUDGE_KEYS,
     Component,
@@ -20,6 +19,7 @@ from genrm_cli.settings.components import (
     kind_names,
     kind_of_name,
     order_of,
+    refuse_reserved,
 )
 from genrm_cli.settings.judge_settings import CriteriaTable
 
@@ -107,12 +107,13 @@ def _checked(component: Component, where: Part) -> Component:
     kind = find_kind(component.kind)
     if not _NAME.fullmatch(component.name):
         raise UsageError(where, ": cannot derive a name; define it in a table [components.NAME].")
-    if component.name == DIVERSITY or (component.name == GENRM) is not (component.kind == GENRM):
+    if (component.name == GENRM) is not (component.kind == GENRM):
         raise UsageError(
             where,
-            f": the names {GENRM} and {DIVERSITY} are reserved for the reward from verdicts and "
-            "for [diversity]; give the component another name.",
+            f": the name {GENRM} is reserved for the reward from verdicts; give the component "
+            "another name.",
         )
+    refuse_reserved(component.name, where)
     if missing := [name for name in kind.required if name not in given]:
         raise UsageError(
             where, f": a component of kind {component.kind} requires {' and '.join(missing)}."
