@@ -98,8 +98,8 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
                 raise
             number = math.nan
         is_noise = reply["metrics"]["worth_training"] is False
-        # What GDPO keeps apart, for `algorithm.gdpo_reward_keys`. The server refuses components with
-        # the names below.
+        # What GDPO keeps apart, for `algorithm.gdpo_reward_keys`. The server refuses components
+        # with the names below.
         components = self._client.components_in(reply, reply["metrics"])
         shown_in_logs = {f"genrm_{name}": value for name, value in components.items()}
         shown_in_logs |= {

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from stand_ins import modules
 from served import serving
+from stand_ins import modules
 
 BEST_FIRST = ["a b c d e f", "a b c d", "a b", "a"]
 
