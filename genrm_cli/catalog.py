@@ -21,9 +21,7 @@ GOALS: Mapping[str, str] = {
 ESTIMATORS: Mapping[str, str] = {
     "simple_tiebreaker": "mean of a rollout's scores, as in NeMo Gym",
     "adaptive": "least squares over scores and rankings, adjusted for opponents and the judge's "
-    "position preference, "
-    "with weights for the kind of judge that its verdicts show",
-    "combined": "adaptive with the same weights for every judge",
+    "position preference",
 }
 
 ADVANTAGES: Mapping[str, str] = {

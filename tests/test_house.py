@@ -115,6 +115,7 @@ PURE = (
     "products.ranking.leaderboard",
     "products.ranking.looks",
     "products.ranking.outcomes",
+    "products.ranking.newton",
     "products.ranking.pair_plan",
     "products.ranking.strengths",
     "products.export.candidates",

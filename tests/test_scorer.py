@@ -171,7 +171,7 @@ def test_strict_type_checks_pass_for_users(tmp_path):
 
 async def test_a_group_is_scored(judge_server):
     """A result has one entry for each response, and one comparison for each request."""
-    async with genrm.Scorer(**settings_for(judge_server, estimator="combined")) as scorer:
+    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
         result = await scorer.score([{"role": "user", "content": PROMPT}], RESPONSES)
     rewards = result.rewards
     assert rewards == sorted(rewards)
@@ -183,7 +183,7 @@ async def test_a_group_is_scored(judge_server):
 
 
 @pytest.mark.parametrize(
-    "estimator", ["adaptive", pytest.param("combined", marks=pytest.mark.slow)]
+    "estimator", ["adaptive", pytest.param("simple_tiebreaker", marks=pytest.mark.slow)]
 )
 async def test_many_groups_get_the_rewards_of_the_command(tmp_path, judge_server, estimator):
     """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm
@@ -215,11 +215,13 @@ async def test_a_calibration_is_taken_out_and_passed_in(judge_server):
     together.
     """
     judge_server.behave(verdict="hash")
-    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
+    async with genrm.Scorer(**settings_for(judge_server, ring_k=2)) as scorer:
         together = await scorer.score_groups(make_groups(24))
         calibration = pickle.loads(pickle.dumps(scorer.calibration))
         alone = [await scorer.score_group(group) for group in make_groups(3)]
-    async with genrm.Scorer(**settings_for(judge_server), calibration=calibration) as scorer:
+    async with genrm.Scorer(
+        **settings_for(judge_server, ring_k=2), calibration=calibration
+    ) as scorer:
         later = [await scorer.score_group(group) for group in make_groups(3)]
         uncalibrated = await scorer.score_group(
             next(make_groups()), calibration=genrm.Calibration()
@@ -383,7 +385,7 @@ def test_a_wrong_setting_is_named_by_its_keyword():
     """The message names the keyword and no flag."""
     cases = [
         (
-            {"judge": "lexical", "estimater": "combined"},
+            {"judge": "lexical", "estimater": "adaptive"},
             "Scorer: unknown setting 'estimater'. Did you mean estimator?",
         ),
         (

@@ -51,7 +51,7 @@ def count_group(
         [*known.values()],
         [shape.answer_chars for shape in shapes],
         rewards.reliability,
-        rewards.uncertainty,
+        rewards.interval,
         verdicts or VerdictCounts(),
     )
     metrics.add_measures(measures)

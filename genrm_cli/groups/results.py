@@ -128,7 +128,7 @@ class GroupRewards:
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
         comparisons: every request about the group, with its verdict, grades or failure.
-        uncertainty: standard error of the log odds of the reliability; None if unknown.
+        interval: 95 % interval of the reliability; None if unknown.
         chance: probability that responses of equal quality spread as much; None if unknown.
         weight: by which advantages of unit variance are multiplied.
         failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
@@ -143,7 +143,7 @@ class GroupRewards:
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
     comparisons: list[ComparisonResult] = field(default_factory=list)
-    uncertainty: float | None = None
+    interval: tuple[float, float] | None = None
     chance: float | None = None
     weight: float = 1.0
     failed_figures: Mapping[str, str] = field(default_factory=dict)

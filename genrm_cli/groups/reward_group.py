@@ -14,7 +14,6 @@ from genrm_cli.groups.group_components import GroupComponents
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of, why_unscored
 from genrm_cli.metrics.figures import attempt, rounded
-from genrm_cli.metrics.running_stats import odds_interval
 from genrm_cli.rewards.component import Column, Values
 from genrm_cli.rewards.compose import (
     NO_REWARD,
@@ -101,9 +100,7 @@ def _estimate(
 ) -> list[Estimate]:
     """Turn the verdicts of each group into base scores."""
     if plan.is_listwise:
-        return [
-            estimate_lists(group.judged.size, group.lists, calibration.lists) for group in groups
-        ]
+        return [estimate_lists(group.judged.size, group.lists, calibration) for group in groups]
     pairs = [(group.judged.size, group.used) for group in groups]
     if not plan.compares_pairs:
         # All verdicts come from grades: a base score is the mean of the rollout's own grades.
@@ -160,7 +157,8 @@ class _EstimatedGroup:
         reliability = self.estimate.reliability
         if least is None or reliability is None:
             return False
-        return rounded(odds_interval(reliability, self.estimate.uncertainty or 0.0)[1]) < least
+        interval = self.estimate.interval
+        return (reliability if interval is None else rounded(interval[1])) < least
 
     def rewards(self) -> GroupRewards:
         judged = self.judged
@@ -232,7 +230,7 @@ class _EstimatedGroup:
             columns=columns,
             clusters=clusters,
             comparisons=results_of(judged, self.plan),
-            uncertainty=self.estimate.uncertainty,
+            interval=self.estimate.interval,
             chance=self.estimate.chance,
             failed_figures=self.failed_figures,
         )

@@ -28,14 +28,14 @@ class GroupMeasures:
         lengths: characters of the same responses, without white space around them; empty where they
             are not measured.
         reliability: share of the spread that is signal.
-        uncertainty: standard error of the log odds of the reliability.
+        interval: 95 % interval of the reliability.
         verdicts: ties, first places and flips of its verdicts.
     """
 
     rewards: Sequence[float] = ()
     lengths: Sequence[float] = ()
     reliability: float | None = None
-    uncertainty: float | None = None
+    interval: tuple[float, float] | None = None
     verdicts: VerdictCounts = field(default_factory=VerdictCounts)
 
     @cached_property

@@ -14,7 +14,6 @@ from genrm_cli.metrics.running_stats import (
     Latencies,
     Mergeable,
     RunningStats,
-    odds_interval,
 )
 from genrm_cli.metrics.session_metrics import SessionMetrics
 from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
@@ -104,7 +103,8 @@ class RunMetrics(Mergeable):
     dropped_lines: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliability: RunningStats = field(default_factory=RunningStats)
-    uncertainties: RunningStats = field(default_factory=RunningStats)
+    reliability_low: RunningStats = field(default_factory=RunningStats)
+    reliability_high: RunningStats = field(default_factory=RunningStats)
     verdict_sums: list[float] | None = None
     length_effect: RunningStats = field(default_factory=RunningStats)
     groups_noisy: int = 0
@@ -169,8 +169,9 @@ class RunMetrics(Mergeable):
         self.ties.add(verdicts.ties, verdicts.verdicts)
         if group.reliability is not None:
             self.reliability.add(group.reliability)
-        if group.uncertainty is not None:
-            self.uncertainties.add(group.uncertainty)
+        if group.interval is not None:
+            self.reliability_low.add(group.interval[0])
+            self.reliability_high.add(group.interval[1])
         effect = self.attempt(LENGTH_FIGURES, lambda: group.length_effect)
         if effect is not None:
             self.length_effect.add(effect)
@@ -260,10 +261,10 @@ class RunMetrics(Mergeable):
 
     @property
     def reliability_interval(self) -> tuple[float, float] | None:
-        """95 % interval of the mean reliability, from the errors of its groups."""
-        mean = self.reliability.mean
-        error = self.uncertainties.mean
-        return None if mean is None or error is None else odds_interval(mean, error)
+        """95 % interval of the mean reliability: its groups share the error of the run."""
+        low = self.reliability_low.mean
+        high = self.reliability_high.mean
+        return None if low is None or high is None else (low, high)
 
     @property
     def reward_sources(self) -> Mapping[str, float]:

@@ -14,6 +14,7 @@ import numpy as np
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 POWER = 0.8  # the usual chance of finding a difference that there is
+_LEAST_NOISE = 1e-4  # share of a single verdict
 LEAST_SPREAD = 1e-9
 """A smaller spread is rounding, not signal."""
 
@@ -284,28 +285,25 @@ def paired_difference(
     return Estimated(mean, mean - half, mean + half)
 
 
-def odds_interval(share: float, error: float) -> tuple[float, float]:
-    """Return the 95 % interval of a share that is signal over signal and noise.
+def signal_interval(reliability: float, share: float, distance: float) -> tuple[float, float]:
+    """Return the interval of a reliability from that of the share of signal in single verdicts.
 
-    The upper end is on the scale of asinh, which is logarithmic for small errors and linear for
-    large ones, as the error of a variance near 0 is. The lower end is 0 where no signal at all is
-    within the interval.
+    The odds of both are proportional. Its lower end is 0 where that of the share is; nothing is
+    certain to be without noise.
 
     Args:
-        share: from 0 to 1.
-        error: standard error of the logarithm of signal over noise.
-
-    Source: J. B. Burbidge et al., JASA 83 (1988) 123, for the scale; its coverage is simulated by
-    `python tests/bench/reliability.py`.
+        reliability: from 0 to 1.
+        share: estimated, above 0 and below 1.
+        distance: of the ends of its interval.
     """
-    # At the ends the odds have no logarithm.
-    if not 0 < share < 1:
-        return share, share
-    distance = Z_95 * error
-    odds = share / (1 - share)
-    low = odds * math.exp(-distance) if distance < 1 else 0.0
-    high = odds * math.exp(math.asinh(distance))
-    return low / (1 + low), high / (1 + high)
+    odds = (1 - share) / share
+
+    def end(at: float) -> float:
+        signal = reliability * odds * max(0.0, at)
+        noise = (1 - reliability) * max(_LEAST_NOISE, 1 - at)
+        return signal / (signal + noise) if signal else 0.0
+
+    return end(share - distance), end(share + distance)
 
 
 def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple[float, float]:

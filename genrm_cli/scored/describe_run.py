@@ -18,13 +18,12 @@ from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.metrics.figures import attempt, rounded_figures
 from genrm_cli.metrics.plan_reliability import (
     LISTS,
-    expected_reliability,
     repeats_needed,
     rings_needed,
     typical_size,
 )
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import LatencySummary, RunningStats, odds_interval
+from genrm_cli.metrics.running_stats import LatencySummary, RunningStats
 from genrm_cli.metrics.verdict_counts import GroupedCount
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
@@ -125,17 +124,7 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
     interval = metrics.reliability_interval
     if metrics.verdict_sums is not None:
         judge = CalibrationStatistics.of_numbers(metrics.verdict_sums).fit()
-        if mean and judge.uncertainty is not None:
-            interval = odds_interval(mean, judge.uncertainty)
-        elif judge.most_signal is not None:
-            # No signal was found: the interval holds what may be there unseen.
-            signal = judge.most_signal * pairing.repeats
-            most = (
-                signal / (1 + signal)
-                if plan.is_listwise
-                else expected_reliability(pairing, n, judge.most_signal)
-            )
-            interval = (0.0, max(mean, most))
+        interval = judge.interval_of(mean)
     if interval is None:
         return {}
     low, high = interval

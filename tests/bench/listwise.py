@@ -11,7 +11,7 @@ import numpy as np
 
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import Estimate, estimate_many
 from genrm_cli.rewards.estimators.list_estimates import estimate_lists
 from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
@@ -72,7 +72,9 @@ def lists(n: int, repeats: int, ratio: float, rng: np.random.Generator) -> float
         qualities.append(truth)
         judged.append(said)
     calibration = statistics.fit()
-    return correlation(qualities, [estimate_lists(n, said, calibration) for said in judged])
+    return correlation(
+        qualities, [estimate_lists(n, said, Calibration(lists=calibration)) for said in judged]
+    )
 
 
 def main() -> None:

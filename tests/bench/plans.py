@@ -27,7 +27,7 @@ from bench.simulation.world import JudgeModel
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES
 
 STRATEGIES_SHOWN = ("circular", "all_pairs", "ring")
-ESTIMATORS_SHOWN = ("simple_tiebreaker", "combined", "adaptive")
+ESTIMATORS_SHOWN = ("simple_tiebreaker", "adaptive")
 
 
 def plans_of(n: int, given: argparse.Namespace) -> list[Plan]:

@@ -61,7 +61,7 @@ def warnings_in(err):
     return "\n".join(line for line in err.splitlines() if "warning" in line)
 
 
-@pytest.mark.parametrize("estimator", ["adaptive", "combined"])
+@pytest.mark.parametrize("estimator", ["adaptive", "simple_tiebreaker"])
 def test_a_set_of_files_is_scored_as_their_concatenation(call, genrm, estimator):
     """Scored lines and comparisons of a set are, byte for byte, those of one file with all its
     lines.

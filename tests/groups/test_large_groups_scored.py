@@ -25,7 +25,7 @@ def plan_of(strategy):
     return GroupPlan(
         PairingPlan(strategy),
         (JudgePlan("lexical"),),
-        rewards=RewardPlan(RewardSettings(estimator="combined")),
+        rewards=RewardPlan(RewardSettings()),
     )
 
 

@@ -5,9 +5,10 @@ from genrm_process import make_rollouts, read_lines
 
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
-from genrm_cli.rewards.estimators.estimates import ESTIMATORS, adapt
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
+from genrm_cli.rewards.estimators.least_squares import fit_qualities
 
-SCORE = ("score", "in.jsonl", "--offline", "--ring-k", 2)
+SCORE = ("score", "in.jsonl", "--offline", "--ring-k", 3)
 
 
 def fail(*_):
@@ -17,12 +18,12 @@ def fail(*_):
 
 def fail_with_noise(batch, calibration):
     """Fail as a standard error does whose variance is negative."""
-    return fail() if calibration.noise is not None else adapt(batch, calibration)
+    return fail() if calibration.noise is not None else fit_qualities(batch, calibration)
 
 
 def fail_for_five(batch, calibration):
     """Fail for groups of five rollouts."""
-    return fail() if batch.n == 5 else adapt(batch, calibration)
+    return fail() if batch.n == 5 else fit_qualities(batch, calibration)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_a_figure_that_fails_is_null_and_everything_else_is_written(scored, call
         *("flip_rate", "latency", "time", "wall_time_s"),
         *("verdicts", "journal_hits", "calls", "input", "output_mark"),
     }
-    assert "1 scored; 82 verdicts, 0 failures, 0 calls" in call(*SCORE).ended(0).err
+    assert "1 scored; 111 verdicts, 0 failures, 0 calls" in call(*SCORE).ended(0).err
 
 
 def test_rewards_stay_the_same_where_only_their_errors_fail(scored, monkeypatch):

@@ -31,7 +31,7 @@ base_url = "{url}"
 """
 RUNS = {
     "adaptive": ("--ring-k", "1.5"),
-    "combined": ("--ring-k", "2.5", "--estimator", "combined", "--advantage", "reliability"),
+    "advantages": ("--ring-k", "2.5", "--advantage", "reliability"),
     "orders": ("--strategy", "all_pairs", "--both-orders"),
     "terms": ("--ring-k", "2", "--preset", "nemotron-3-super", "--component", "rank:genrm"),
     "best": ("--ring-k", "2", "--goal", "best"),

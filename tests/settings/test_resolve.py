@@ -117,10 +117,10 @@ def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given
     assert settings.rewards.estimator == "simple_tiebreaker"
     assert {origins[name].source for name in ("strategy", "estimator")} == {"compat nemo-gym"}
     settings, _ = resolve(
-        {"estimator": "combined"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"}
+        {"estimator": "adaptive"}, {"GENRM_COMPAT": "nemo-gym"}, {"strategy": "all_pairs"}
     )
     assert settings.pairing.strategy == "all_pairs"
-    assert settings.rewards.estimator == "combined"
+    assert settings.rewards.estimator == "adaptive"
 
 
 def test_a_preset_overrides_the_defaults_only():

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from genrm_cli.products.ranking.newton import ascend
 from genrm_cli.products.ranking.outcomes import Outcomes
-from genrm_cli.rewards.estimators.newton import ascend
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 
 # Wins each way per ordered pair, if the maximum does not exist; more would shrink the gaps.

@@ -21,7 +21,7 @@ _GAUGES = {
     "waiting_requests": "Requests that wait for an answer",
     "comparisons_being_judged": "Comparisons of groups whose members have come",
     "judge_calls_in_flight": "Calls to judges in flight",
-    "position_preference": "Share of verdicts for position 1",
+    "position_preference": "Mean of score_1 - score_2: above 0 where position 1 is preferred",
     "calibration_comparisons": "Comparisons that the calibration is based on",
 }
 # Fields of `ServiceCounts`.
@@ -68,7 +68,7 @@ def _of_groups(service: RewardService) -> Iterator[Metric]:
         "waiting_requests": service.waiting,
         "comparisons_being_judged": service.being_judged,
         "judge_calls_in_flight": service.scorer.open_judges.in_flight,
-        "position_preference": calibration.fitted.first_share,
+        "position_preference": calibration.fitted.gap_bias,
         "calibration_comparisons": calibration.comparisons,
     }
     for name, value in values.items():

@@ -1,4 +1,4 @@
-"""Calibrate a judge from the verdicts of a whole run: position bias, signal, noise.
+"""Calibrate a judge from the verdicts of a whole run: position bias, weight, signal, noise.
 
 This needs no labels: two verdicts that share one rollout agree because of that rollout, two that
 share none only because of the prompt.
@@ -13,29 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrm_cli.metrics.figures import attempt
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, Z_95
+from genrm_cli.metrics.running_stats import signal_interval, student_95
 from genrm_cli.rewards.estimators.judge_noise import (
-    COMPARING,
-    LEVEL_FLOOR,
-    TYPICAL,
+    LEAST_SHARE,
+    NOISE_FLOOR,
     JudgeNoise,
-    LabelNoise,
+    LeadMoments,
     Moments,
-    kind_of,
-    noise_of,
-)
-from genrm_cli.rewards.estimators.labels import (
-    FIVE_LABELS,
-    MUCH,
-    SIZES,
-    THREE_LABELS,
-    UNIT,
-    LabelModel,
-    sizes_of,
+    Weights,
+    fit_weights,
 )
 from genrm_cli.rewards.estimators.list_scores import ListCalibration, ListScores, ListStatistics
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
+    Indices,
     VerdictBatch,
     Verdicts,
     batches_of,
@@ -43,23 +34,35 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 )
 from genrm_cli.verdicts import MIDDLE_RANKING
 
-# With these, standard errors are accurate to about 20 %.
+# Pairs of verdicts with a rollout in common, and without for one ring, from which on intervals
+# cover what they claim to.
 MIN_SHARING_FOR_NOISE = 96
+MIN_DISJOINT_FOR_NOISE = 200
 # A bias is shrunk as if this many further verdicts had shown none: one verdict is opinion, not
 # bias.
 UNBIASED_VERDICTS = 32
-_NOISE_FLOOR = 0.02  # variance: a judge without any would have a ratio without bound
 _MAX_WAITING = 4096  # verdicts that are added together: a batch costs hardly more than one group
 
 # Columns of a verdict's features: score_1 - score_2, 3.5 - ranking, the mean of both scores less 3,
-# 1, and +1 or -1 for the one that is preferred, 0 for an even verdict.
-_D, _R, _M, _ONE, _WIN = range(5)
+# and 1.
+_D, _R, _M, _ONE = range(4)
 _GAPS = slice(_D, _M)
-_COLUMNS = 5
-_LEAD = np.array([0.5, 0.5, 0.0, 0.0, 0.0])
+_COLUMNS = 4
 # Sums of the products of features: of one verdict with itself, of two that share one rollout (with
 # the signs of its positions; one of them signed; unsigned), and of two that share none.
 _OWN, _SIGNED, _MIXED, _PLAIN, _DISJOINT = range(5)
+_KINDS = 5
+# The products of which each group's sums are kept, because errors depend on them.
+_KEPT = np.zeros((_KINDS, _COLUMNS, _COLUMNS), dtype=np.bool_)
+_GAPS_AND_ONE = np.ix_([_D, _R, _ONE], [_D, _R, _ONE])
+_LEVEL_AND_ONE = np.ix_([_M, _ONE], [_M, _ONE])
+for _kind in (_OWN, _SIGNED, _DISJOINT):
+    _KEPT[_kind][_GAPS_AND_ONE] = True
+for _kind in (_OWN, _PLAIN, _DISJOINT):
+    _KEPT[_kind][_LEVEL_AND_ONE] = True
+_KEPT[_MIXED][np.ix_([_D, _R, _ONE], [_M, _ONE])] = True
+_KEPT[_PLAIN][_ONE, _ONE] = True
+_ROWS = int(_KEPT.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +73,14 @@ class Calibration:
         groups: with at least one verdict.
         gap_bias: mean of score_1 - score_2, above 0 where position 1 is preferred.
         ranking_bias: mean of 3.5 - ranking.
-        first_share: share of verdicts that prefer the first, half of the even ones included;
-            strictly between 0 and 1.
-        noise: None with too few verdicts (fewer than 96 pairs of verdicts share one rollout, or no
-            two share none, as in groups of two and three), and if no signal was found.
-        kind: of the judge; the typical kind if there are too few verdicts.
-        labels: model of a judge of labels; None for a judge of scores.
-        label_noise: of the values of its labels; None with too few verdicts.
-        ratio: signal over noise of the leads, 0 if no signal was found; None with too few verdicts.
-        ratio_error: its standard error; None with too few verdicts or groups.
+        weights: of rankings and levels.
+        noise: of leads with this weight. None with too few verdicts: fewer than 96 pairs of
+            verdicts share one rollout, or fewer than 200 share none (fewer suffice with more than
+            one ring), as in groups of two and three.
+        score_noise: of score differences alone, likewise.
+        share: of the variance of leads that is signal, without what the prompt adds; .01 if none
+            was found. None with too few verdicts.
+        share_error: its standard error; None with too few verdicts or groups.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
         lists: of a listwise judge.
@@ -88,13 +90,11 @@ class Calibration:
     groups: int = 0
     gap_bias: float = 0.0
     ranking_bias: float = 0.0
-    first_share: float = 0.5
+    weights: Weights = Weights()  # noqa: RUF009  (immutable)
     noise: JudgeNoise | None = None
-    kind: JudgeNoise = TYPICAL
-    labels: LabelModel | None = None
-    label_noise: LabelNoise | None = None
-    ratio: float | None = None
-    ratio_error: float | None = None
+    score_noise: JudgeNoise | None = None
+    share: float | None = None
+    share_error: float | None = None
     reward_variance: float | None = None
     lists: ListCalibration = ListCalibration()  # noqa: RUF009  (immutable)
     failed: str | None = None
@@ -104,30 +104,23 @@ class Calibration:
         return replace(
             self,
             noise=None,
-            label_noise=None,
-            ratio=None,
-            ratio_error=None,
+            score_noise=None,
+            share=None,
+            share_error=None,
             lists=replace(self.lists, noise=None, signal=None, uncertainty=None),
             failed=failed,
         )
 
-    @property
-    def uncertainty(self) -> float | None:
-        """Standard error of the logarithm of signal over noise; None if unknown, or no signal."""
-        if not self.ratio or self.ratio_error is None:
+    def interval_of(self, reliability: float | None) -> tuple[float, float] | None:
+        """Return the 95 % interval of a reliability; None if it is unknown."""
+        if reliability is None or self.share is None or self.share_error is None:
             return None
-        return self.ratio_error / self.ratio
-
-    @property
-    def most_signal(self) -> float | None:
-        """Upper end of the 95 % interval of signal over noise; None if unknown."""
-        if self.ratio is None or self.ratio_error is None:
-            return None
-        return self.ratio + Z_95 * self.ratio_error
+        distance = student_95(self.groups - 1) * self.share_error
+        return signal_interval(reliability, self.share, distance)
 
 
 class CalibrationStatistics:
-    """Running sums over the verdicts of a run: fewer than two hundred numbers, however many groups.
+    """Running sums over the verdicts of a run: some five hundred numbers, however many groups.
 
     The last bits of the sums depend on the order of the groups.
 
@@ -143,12 +136,9 @@ class CalibrationStatistics:
         self._variances = np.zeros(2)
         self._waiting: list[tuple[int, Floats]] = []
         self._waiting_verdicts = 0
-        self._sums = np.zeros((5, _COLUMNS, _COLUMNS))
-        self._labels = np.zeros(SIZES)
-        # Products, summed over groups, of what each adds to seven sums: of the products of leads
-        # and ones of verdicts that share one rollout, signed; of the number of these; and of the
-        # products for each verdict alone.
-        self._by_group = np.zeros((7, 7))
+        self._sums = np.zeros((_KINDS, _COLUMNS, _COLUMNS))
+        # Sums over groups of the products of what each adds to two of the kept sums.
+        self._by_group = np.zeros((_ROWS, _ROWS))
 
     def add_group(self, n: int, verdicts: Verdicts, lists: Sequence[ListScores] = ()) -> None:
         """Add the verdicts of one group of n rollouts, and the lists that they come from."""
@@ -172,33 +162,49 @@ class CalibrationStatistics:
 
     def add_batch(self, batch: VerdictBatch) -> None:
         """Add the verdicts of many groups of one size."""
-        self._groups += batch.valid.any(axis=1).sum()
-        self._labels += sizes_of(batch).sum(axis=0)
-        features = _features(batch)
-        columns = [batch.sum_by_order(column) for column in np.moveaxis(features, -1, 0)]
-        ordered = np.stack(columns, axis=-1)
-        plain_pairs = ordered + ordered.swapaxes(1, 2)
-        signed_pairs = ordered - ordered.swapaxes(1, 2)
-        plain = plain_pairs.sum(axis=2)
-        signed = signed_pairs.sum(axis=2)
+        at = batch.valid
+        self._groups += at.any(axis=1).sum()
+        group = np.nonzero(at)[0]
+        features = _features(batch)[at]
+        first = group * batch.n + batch.first[at]
+        second = group * batch.n + batch.second[at]
+        # One row for each pair that was asked, not for each that there is.
+        lower = np.minimum(first, second)
+        upper = np.maximum(first, second)
+        codes, pair = np.unique(lower * batch.n + upper % batch.n, return_inverse=True)
+        lower = codes // batch.n
+        upper = lower - lower % batch.n + codes % batch.n
+        turned = np.where(first < second, 1.0, -1.0)[:, None]
+        pairs = _sums(features, pair, len(codes))
+        signed_pairs = _sums(features * turned, pair, len(codes))
+        size = batch.groups * batch.n
+        plain = _sums(pairs, lower, size) + _sums(pairs, upper, size)
+        signed = _sums(signed_pairs, lower, size) - _sums(signed_pairs, upper, size)
+        whole = _sums(features, group, batch.groups)
+        of_pair = lower // batch.n
+        of_rollout = np.repeat(np.arange(batch.groups), batch.n)
+        groups = np.arange(batch.groups)
+
+        def by_group(a: Floats, b: Floats, owner: Indices) -> Floats:
+            products = (a[:, :, None] * b[:, None, :]).reshape(-1, _COLUMNS**2)
+            return _sums(products, owner, batch.groups)
+
+        same_pair = by_group(pairs, pairs, of_pair)
         # Verdicts on one pair share both rollouts: they are no two verdicts that share one.
-        same_pair = _products(plain_pairs, plain_pairs)
-        plain_share = _products(plain, plain) - same_pair
-        whole = features.sum(axis=1)
-        self._sums[_OWN] += _products(features, features)
-        self._sums[_SIGNED] += _products(signed, signed) - _products(signed_pairs, signed_pairs)
-        # Repeats of a pair cancel: the shared one is first, then second.
-        self._sums[_MIXED] += _products(signed, plain)
-        self._sums[_PLAIN] += plain_share
-        self._sums[_DISJOINT] += _products(whole, whole) - plain_share - same_pair / 2
-        parts = np.concatenate(
-            [
-                _products_by_group(signed) - _products_by_group(signed_pairs),
-                (_products_by_group(plain) - _products_by_group(plain_pairs))[-1:],
-                _products_by_group(features),
-            ]
-        )
-        self._by_group += parts @ parts.T
+        signed_pair = by_group(signed_pairs, signed_pairs, of_pair)
+        shared = by_group(plain, plain, of_rollout) - 2 * same_pair
+        parts = [
+            by_group(features, features, group),
+            by_group(signed, signed, of_rollout) - 2 * signed_pair,
+            # Repeats of a pair cancel: the shared one is first, then second.
+            by_group(signed, plain, of_rollout),
+            shared,
+            by_group(whole, whole, groups) - shared - same_pair,
+        ]
+        rows = np.concatenate(parts, axis=1)
+        self._sums += rows.sum(axis=0).reshape(self._sums.shape)
+        kept = rows[:, _KEPT.ravel()]
+        self._by_group += kept.T @ kept
 
     def add_variance(self, variance: float) -> None:
         """Add the variance of the rewards of a group of two or more."""
@@ -234,7 +240,7 @@ class CalibrationStatistics:
 
     def _all_sums(self) -> tuple[Floats, ...]:
         lists = () if self.lists is None else self.lists.all_sums()
-        return self._groups, self._sums, self._labels, self._by_group, self._variances, *lists
+        return self._groups, self._sums, self._by_group, self._variances, *lists
 
     def fit(self) -> Calibration:
         """Return the calibration from the verdicts so far."""
@@ -242,21 +248,20 @@ class CalibrationStatistics:
         count = self._sums[_OWN, _ONE, _ONE]
         biases = self._sums[_OWN, _ONE, _GAPS] / (count + UNBIASED_VERDICTS)
         sharing = self._sums[_PLAIN, _ONE, _ONE] / 2
-        disjoint = self._sums[_DISJOINT, _ONE, _ONE]
+        disjoint = self._sums[_DISJOINT, _ONE, _ONE] / 2
         moments = self._moments() if min(sharing, disjoint) > 0 else None
         rewarded, variance = self._variances.tolist()
-        is_labels = 0 < count <= self._labels.sum() * (1 + 1e-9)  # sums that fade are rounded
-        labels = FIVE_LABELS if self._labels[MUCH] else THREE_LABELS
         known = Calibration(
             groups=self.groups,
             gap_bias=float(biases[_D]),
             ranking_bias=float(biases[_R]),
-            first_share=float(0.5 + self._sums[_OWN, _ONE, _WIN] / 2 / (count + UNBIASED_VERDICTS)),
-            kind=self._kind(moments),
-            labels=labels if is_labels else None,
+            weights=Weights() if moments is None else fit_weights(moments),
             reward_variance=variance / rewarded if rewarded else None,
         )
+        # The prompt's part cancels as far as a rollout's positions differ in the pairs it shares.
+        signs = abs(self._sums[_SIGNED, _ONE, _ONE]) / 2
         has_noise = sharing >= MIN_SHARING_FOR_NOISE
+        has_noise &= disjoint * sharing >= MIN_DISJOINT_FOR_NOISE * signs
         failed: dict[str, str] = {}
         made = attempt(
             failed, ["noise"], lambda: self._with_noise(known, moments if has_noise else None)
@@ -269,54 +274,75 @@ class CalibrationStatistics:
             return _with_lists(known, self.lists.fit())
         if moments is None:
             return known
-        lead = self._split(_LEAD)
+        weight = known.weights.ranking
+        leads = moments.of_leads(weight)
+        lead = np.array([1 - weight, weight])
+        noise = leads.noise(float(lead @ moments.prompt[_GAPS, _GAPS] @ lead))
         return replace(
             known,
-            noise=noise_of(moments),
-            ratio=lead.signal / lead.noise,
-            ratio_error=self._ratio_error(lead),
-            label_noise=None if known.labels is None else self._split(_LEAD / UNIT),
+            noise=noise,
+            score_noise=moments.of_leads(0.0).noise(float(moments.prompt[_D, _D])),
+            share=noise.share,
+            share_error=self._share_error(leads, weight),
         )
 
-    def _kind(self, moments: Moments | None) -> JudgeNoise:
-        verdicts = self._sums[_OWN, _ONE, _ONE]
-        if verdicts and self._centred(self._sums[_OWN])[_M, _M] <= LEVEL_FLOOR * verdicts:
-            return COMPARING
-        return TYPICAL if moments is None else kind_of(moments)
+    def _share_error(self, leads: LeadMoments, weight: float) -> float | None:
+        """Return the standard error of the share of signal; None for a single group.
 
-    def _split(self, features: Floats) -> LabelNoise:
-        """Split the variance of a sum of features into rollouts, prompts and noise."""
-        counts = self._sums[:, _ONE, _ONE]
-        own, signed, _, _, prompt = (
-            features @ self._centred(sums) @ features for sums in self._sums
-        )
-        prompt /= counts[_DISJOINT]
-        signal = float(signed - counts[_SIGNED] * prompt) / float(counts[_PLAIN])
-        noise = max(_NOISE_FLOOR, float(own / counts[_OWN] - prompt) - 2 * max(0.0, signal))
-        # Sums that cancel leave some 1e-17, whose logarithm would have an error without bound.
-        return LabelNoise(signal if signal > LEAST_SPREAD * noise else 0.0, noise)
+        Each moment is a sum over independent groups divided by another: its error is what leaving
+        out groups would change. That of the share is taken over distances of one error, because it
+        is not linear near its bounds.
 
-    def _ratio_error(self, lead: LabelNoise) -> float | None:
-        """Return the standard error of signal over noise, of leads; None for a single group.
-
-        Source: the variance of a ratio of sums over independent groups, by linearisation; W. G.
-        Cochran, Sampling Techniques (3rd edition, 1977) §6.4."""
+        Source: the infinitesimal jackknife, L. A. Jaeckel, Bell Laboratories memorandum
+        72-1215-11 (1972); sigma points, S. J. Julier and J. K. Uhlmann, SPIE 3068 (1997) 182."""
         if self.groups < 2:
             return None
-        verdicts = self._sums[_OWN, _ONE, _ONE]
-        sharing = self._sums[_PLAIN, _ONE, _ONE]
-        mean = float(_LEAD @ self._sums[_OWN, _ONE]) / verdicts
-        centre = np.array([1.0, -2 * mean, mean**2])
-        shared, whole = (
-            _LEAD @ self._centred(self._sums[kind]) @ _LEAD for kind in (_SIGNED, _OWN)
-        )
-        ratio = lead.signal / lead.noise
-        by_shared = (1 + 2 * ratio) / (lead.noise * sharing)
-        by_own = -ratio / (lead.noise * verdicts)
-        weights = np.array([*by_shared * centre, -by_shared * shared / sharing, *by_own * centre])
-        weights[-1] -= by_own * whole / verdicts
-        variance = float(weights @ self._by_group @ weights) * self.groups / (self.groups - 1)
-        return math.sqrt(max(0.0, variance))
+        counts = self._sums[:, _ONE, _ONE]
+        means = self._sums[_OWN, _ONE] / counts[_OWN]
+        lead = np.array([1 - weight, weight, 0.0, 0.0])
+        level = np.eye(_COLUMNS)[_M]
+        lead[_ONE] -= lead @ means
+        level[_ONE] -= level @ means
+        one = np.eye(_COLUMNS)[_ONE]
+
+        def influence(kind: int, a: Floats, b: Floats) -> Floats:
+            """Return how the mean of a product follows what each group adds to all sums."""
+            mean = a @ self._sums[kind] @ b / counts[kind]
+            weights = np.zeros(self._sums.shape)
+            weights[kind] = (np.outer(a, b) - mean * np.outer(one, one)) / counts[kind]
+            return weights
+
+        signs = counts[_SIGNED] / counts[_PLAIN]
+        by_prompt = influence(_DISJOINT, lead, lead)
+        prompt = lead @ self._sums[_DISJOINT] @ lead / counts[_DISJOINT]
+        by_lead = np.zeros(self._sums.shape)
+        by_lead[_SIGNED] = np.outer(lead, lead) - prompt * np.outer(one, one)
+        by_lead[_PLAIN] = -leads.lead * np.outer(one, one)
+        by_both = np.zeros(self._sums.shape)
+        by_both[_MIXED] = np.outer(lead, level)
+        by_both[_PLAIN] = -leads.both * np.outer(one, one)
+        by_level_prompt = influence(_DISJOINT, level, level)
+        weights = np.stack(
+            [
+                by_lead / counts[_PLAIN] - signs * by_prompt,
+                by_both / counts[_PLAIN],
+                influence(_PLAIN, level, level) - by_level_prompt,
+                influence(_OWN, lead, lead) - by_prompt,
+                influence(_OWN, level, level) - by_level_prompt,
+            ]
+        )[:, _KEPT]
+        covariance = weights @ self._by_group @ weights.T * self.groups / (self.groups - 1)
+        variances, directions = np.linalg.eigh(covariance)
+        steps = (directions * np.sqrt(np.maximum(0.0, variances))).T
+        centre = np.array(leads)
+
+        def share(numbers: Floats) -> float:
+            moments = LeadMoments(*numbers.tolist())
+            below = 2 * moments.lead / max(NOISE_FLOOR, moments.lead_within) - LEAST_SHARE
+            return moments.noise().share + min(0.0, below)
+
+        halves = [(share(centre + step) - share(centre - step)) / 2 for step in steps]
+        return math.hypot(*halves)
 
     def _centred(self, sums: Floats) -> Floats:
         """Return the sums of products as if the mean over all verdicts were subtracted from each
@@ -341,41 +367,32 @@ class CalibrationStatistics:
         numbers = slice(_D, _ONE)
         pairs = float(counts[1]) / 2
         verdicts = float(counts[0])
-        return Moments(signal, own[numbers, numbers], prompt[numbers, numbers], pairs, verdicts)
+        prompt = prompt[numbers, numbers]
+        return Moments(signal, own[numbers, numbers] - prompt, prompt, pairs, verdicts)
 
 
 def _with_lists(known: Calibration, lists: ListCalibration) -> Calibration:
     """Return a calibration with what the lists show."""
-    ratio = None
-    ratio_error = None
-    if lists.noise is not None and lists.signal is not None:
-        ratio = lists.signal / lists.noise
-        ratio_error = None if lists.uncertainty is None else lists.uncertainty * ratio
-    return replace(known, lists=lists, ratio=ratio, ratio_error=ratio_error)
+    if lists.noise is None or lists.signal is None:
+        return replace(known, lists=lists)
+    share = max(LEAST_SHARE, lists.signal / (lists.signal + lists.noise))
+    error = None if lists.uncertainty is None else lists.uncertainty * share * (1 - share)
+    return replace(known, lists=lists, share=share, share_error=error)
 
 
 def _features(batch: VerdictBatch) -> Floats:
-    """Return [G, M, 5], all 0 where there is no verdict."""
+    """Return [G, M, 4]."""
     means = (batch.score_1 + batch.score_2) / 2 - 3.0
     columns = [
         batch.score_1 - batch.score_2,
         MIDDLE_RANKING - batch.ranking,
         means,
         np.ones_like(means),
-        np.sign(batch.preferences()),
     ]
-    return np.stack(columns, axis=-1) * batch.valid[..., None]
+    return np.stack(columns, axis=-1)
 
 
-def _products(a: Floats, b: Floats) -> Floats:
-    """Return the sums of the products of all columns."""
-    products: Floats = a.reshape(-1, _COLUMNS).T @ b.reshape(-1, _COLUMNS)
-    return products
-
-
-def _products_by_group(values: Floats) -> Floats:
-    """Return [3, G] the sums of the products of leads and ones: of leads, of both, of ones."""
-    leads = values @ _LEAD
-    ones = values[..., _ONE]
-    rest = tuple(range(1, leads.ndim))
-    return np.stack([product.sum(axis=rest) for product in (leads**2, leads * ones, ones**2)])
+def _sums(values: Floats, owner: Indices, count: int) -> Floats:
+    """Return [count, columns] the sums of the rows that belong to each owner."""
+    columns = [np.bincount(owner, column, minlength=count) for column in values.T]
+    return np.stack(columns, axis=-1)

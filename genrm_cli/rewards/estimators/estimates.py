@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from genrm_cli.rewards.estimators.estimate_errors import (
     laplacian_of,
     position_noise,
 )
-from genrm_cli.rewards.estimators.judge_noise import GAP
-from genrm_cli.rewards.estimators.label_strengths import fit_labels
-from genrm_cli.rewards.estimators.labels import FIVE_LABELS, MUCH, THREE_LABELS, sizes_of
-from genrm_cli.rewards.estimators.least_squares import combine, weigh
+from genrm_cli.rewards.estimators.least_squares import fit_qualities
 from genrm_cli.rewards.estimators.verdict_batch import (
     VerdictBatch,
     Verdicts,
@@ -42,16 +39,16 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
     scored = counts > 0
     sums = batch.sum_by_rollout(batch.score_1 + shifts, batch.score_2 - shifts)
     base_scores = sums / np.maximum(counts, 1)
-    noise = calibration.noise
+    noise = calibration.score_noise
     if noise is None:
         return BatchEstimate(base_scores, scored)
     # A score is the level of the verdict and half of its gap; what ties add is not modelled.
     laplacian = laplacian_of(batch)
     levels = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
-    slope = noise.slopes[GAP] / 2
+    slope = noise.slope / 2
     seen = noise.level_slope * levels + slope * laplacian
-    noisy = noise.level_noise * levels + noise.noise[GAP][GAP] / 4 * laplacian
-    bias = calibration.gap_bias**2 + max(0.0, noise.prompt_bias[GAP][GAP])
+    noisy = noise.level_noise * levels + noise.noise / 4 * laplacian
+    bias = calibration.gap_bias**2 + noise.prompt
     noisy += position_noise(batch, bias / 4)
     shares = scored / np.maximum(scored.sum(axis=1, keepdims=True), 1)
     centring = np.eye(batch.n) - shares[:, None, :]
@@ -66,33 +63,9 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
     return BatchEstimate(base_scores, scored, errors)
 
 
-def adapt(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine scores and rankings with the weights for this kind of judge, or fit strengths to
-    labels.
-
-    Without a calibration each group shows whether its judge writes labels; else the typical weights
-    are used."""
-    if calibration.labels is not None:
-        return fit_labels(batch, calibration, calibration.labels)
-    made = weigh(batch, calibration)
-    if calibration.groups:
-        return made
-    sizes = sizes_of(batch)
-    verdicts = batch.valid.sum(axis=1)
-    is_labels = (verdicts > 0) & (sizes.sum(axis=1) == verdicts)
-    is_much = sizes[:, MUCH] > 0
-    base_scores = made.base_scores
-    for labels, of in ((THREE_LABELS, is_labels & ~is_much), (FIVE_LABELS, is_labels & is_much)):
-        if of.any():
-            fitted = fit_labels(batch, calibration, labels).base_scores
-            base_scores = np.where(of[:, None], fitted, base_scores)
-    return replace(made, base_scores=base_scores)
-
-
 ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {
+    "adaptive": fit_qualities,
     "simple_tiebreaker": average_scores,
-    "adaptive": adapt,
-    "combined": combine,
 }
 
 
@@ -107,9 +80,9 @@ class Estimate:
             score.
         reliability: share of the spread of the base scores that is signal, 0 to 1: the expected
             squared correlation, beyond chance, with this judge's base scores in the limit of many
-            verdicts. 0 if a run with enough verdicts shows no signal; None if too little is known
-            about the judge, or for fewer than two base scores.
-        uncertainty: standard error of the log odds of the reliability, from the run; None if
+            verdicts. None if too little is known about the judge, or for fewer than two base
+            scores.
+        interval: 95 % interval of the reliability, by the error of the run's noise; None if
             unknown.
         chance: probability that responses of equal quality spread as much as these; None where the
             reliability is.
@@ -118,7 +91,7 @@ class Estimate:
     base_scores: list[float | None]
     standard_errors: list[float | None]
     reliability: float | None = None
-    uncertainty: float | None = None
+    interval: tuple[float, float] | None = None
     chance: float | None = None
 
     def without_errors(self) -> "Estimate":
@@ -155,21 +128,17 @@ def _estimate_of(made: BatchEstimate, row: int, calibration: Calibration) -> Est
         score if of else None
         for score, of in zip(made.base_scores[row].tolist(), scored, strict=True)
     ]
-    unknown = Estimate(base_scores, [None] * len(scored))
-    if sum(scored) < 2:
-        return unknown
     errors = made.errors
-    if errors is None:
-        # Enough verdicts that show no signal are known to be noise.
-        has_no_signal = calibration.ratio is not None
-        return replace(unknown, reliability=0.0, chance=1.0) if has_no_signal else unknown
+    if sum(scored) < 2 or errors is None:
+        return Estimate(base_scores, [None] * len(scored))
+    reliability = rounded(float(errors.reliabilities[row]))
     return Estimate(
         base_scores,
         [
             rounded(math.sqrt(variance)) if of else None
             for variance, of in zip(errors.variances[row].tolist(), scored, strict=True)
         ],
-        rounded(float(errors.reliabilities[row])),
-        calibration.uncertainty,
+        reliability,
+        calibration.interval_of(reliability),
         rounded(float(errors.chances[row])),
     )

@@ -1,4 +1,8 @@
-"""The dependence of a judge's verdicts on the rollouts, from the moments of its verdicts."""
+"""How much a judge's rankings count against its score differences, and how noisy its verdicts are.
+
+A verdict has a score difference d = score_1 - score_2, a ranking difference r = 3.5 - ranking and a
+level m = (score_1 + score_2) / 2. Its lead is (1 - w) d + w r, with one weight w for a whole run.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,182 +11,146 @@ from typing import NamedTuple
 import numpy as np
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.metrics.running_stats import LEAST_SPREAD
-from genrm_cli.rewards.estimators.verdict_batch import Floats, rounded_array
+from genrm_cli.rewards.estimators.verdict_batch import Floats
 
-_NOISE_FLOOR = 0.02
-_MAX_CORRELATION = 0.98
-# Base score of one standard deviation of quality, of the kinds of judges as they are.
-_QUALITY_POINTS = 0.7
-GAP, RANKING, LEVEL = range(3)
-_GAPS = slice(GAP, LEVEL)
-
-
-@dataclass(frozen=True, slots=True)
-class JudgeNoise:
-    """Dependence of a judge's verdicts on the rollouts, whose qualities have variance 1 within a
-    group.
-
-    d is score_1 - score_2, r is 3.5 - ranking, m is (score_1 + score_2) / 2, all in units of the
-    judge's scores.
-
-    Attributes:
-        slopes: of d and r in the difference of the two qualities.
-        level_slope: of m in the sum of the two qualities, 0 or more.
-        noise: 2 by 2, covariance of d and r given the qualities, without what the prompt adds.
-        level_noise: variance of m likewise.
-        prompt_bias: 2 by 2, covariance of what the prompt adds to all d and r of its group.
-    """
-
-    slopes: tuple[float, float]
-    level_slope: float
-    noise: tuple[tuple[float, float], tuple[float, float]]
-    level_noise: float
-    prompt_bias: tuple[tuple[float, float], tuple[float, float]]
-
-
-# The kinds of judges. A kind is chosen, not fitted: fitted weights move with every verdict, and
-# rewards with them.
-
-_UNBIASED = ((0.0, 0.0), (0.0, 0.0))
-
-# Between a judge with an informative ranking and one with informative scores: the simulated one,
-# noisier ranking.
-TYPICAL = JudgeNoise((0.75, 0.55), 0.35, ((1.1, 0.2), (0.2, 0.45)), 0.23, _UNBIASED)
-# Says how much better one response is than the other, but not how good both are; with twice the
-# noise, as recorded judges of labels have.
-COMPARING = JudgeNoise((0.75, 0.55), 0.0, ((2.2, 0.4), (0.4, 0.9)), 1.0, _UNBIASED)
-# Only its scores, or only its ranking, are reliable.
-SCORING = JudgeNoise((0.75, 0.0), 0.35, ((1.1, 0.0), (0.0, 1.0)), 0.23, _UNBIASED)
-RANKING_ONLY = JudgeNoise((0.0, 0.55), 0.0, ((1.0, 0.0), (0.0, 0.45)), 1.0, _UNBIASED)
-
-# Judges whose scores and ranking correlate more than this can be relied on in both. Of 13 simulated
-# and recorded ones, those that can have .44 and more, the others .19 and less.
-_LEAST_AGREEMENT = 0.4
-LEVEL_FLOOR = 1e-6  # variance; the scores of labels always have the mean 3
-_LEAST_LEVEL = 0.07  # of a typical 0.26; judges with an uninformative level have 0
-# Typical correlations, and how many verdicts, or pairs of verdicts, they count for.
-_AGREEMENT = 0.67
-_AGREEMENT_VERDICTS = 8
-_LEVEL_SIGNAL = 0.26
-_LEVEL_PAIRS = 32
-# Correlations of two verdicts with one rollout in common: of their gaps, of gap and level, of
-# levels, of rankings.
-_SHARED = ([GAP, GAP, LEVEL, RANKING], [GAP, LEVEL, LEVEL, RANKING])
-_BY_SCORES, _BY_RANKING = np.array([[0.25, 0.26, 0.26, 0.0], [0.0, 0.0, 0.0, 0.29]])
-_LEAST_RANKING = 0.1  # of a typical 0.29; uninformative rankings have 0
-
-
-class LabelNoise(NamedTuple):
-    """Dependence of the values of labels on the rollouts.
-
-    `signal` is the variance that one rollout's quality adds, `noise` that given both, without what
-    the prompt adds."""
-
-    signal: float
-    noise: float
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weights of the least squares; the defaults are those of a typical judge.
-
-    Attributes:
-        gap: of d. Likewise `ranking`, of r.
-        precision: of the graph of comparisons, against 1 for the assumption that all rollouts are
-            equal.
-        level: of m, in the right side; `level_precision` in the left.
-        scale: of the solution, to bring it onto the scale of the scores.
-    """
-
-    gap: float = 0.5
-    ranking: float = 0.5
-    precision: float = 1.0
-    level: float = 1.2
-    level_precision: float = 0.48
-    scale: float = 1.0
-
-
-def weights_of(noise: JudgeNoise) -> Weights:
-    """Return the best weights for a kind of judge."""
-    weights = np.maximum(0.0, np.linalg.solve(np.array(noise.noise), np.array(noise.slopes)))
-    return Weights(
-        gap=float(weights[GAP]),
-        ranking=float(weights[RANKING]),
-        precision=float(weights @ np.array(noise.slopes)),
-        level=noise.level_slope / noise.level_noise,
-        level_precision=noise.level_slope**2 / noise.level_noise,
-        scale=_QUALITY_POINTS,
-    )
+# The typical judge of scores, simulated from public figures: how much d and r follow a difference
+# of qualities of variance 1, m the sum, and the noise of each.
+SLOPES = np.array([0.75, 0.55])
+NOISE = np.array([[1.1, 0.2], [0.2, 0.45]])
+LEVEL_SLOPE = 0.35
+LEVEL_NOISE = 0.23
+TYPICAL_WEIGHT = 2 / 3  # its best weight of the ranking, NOISE⁻¹ SLOPES as shares
+# A run's covariances count as if so many pairs of verdicts with a rollout in common, and verdicts,
+# of the typical judge had been seen.
+_TYPICAL_PAIRS = 200
+_TYPICAL_VERDICTS = 8
+# Correlation of the rankings, or levels, of two verdicts on one rollout below which these count in
+# proportion: the typical judge has .29 and .26, a judge whose numbers are noise 0. A ranking may
+# agree with the scores of its own verdict instead.
+_LEAST_AGREEMENT = 0.25
+# Of the variance of leads: 0 and 1 have no odds.
+LEAST_SHARE = 0.01
+MOST_SHARE = 0.999
+NOISE_FLOOR = 0.02  # variance: a judge without any would have a ratio without bound
+# Variance of m: below it the scores say which response is better, not how good both are, as the
+# labels of a judge do.
+LEVEL_FLOOR = 1e-6
+_TYPICAL_SIGNAL = np.outer([*SLOPES, LEVEL_SLOPE], [*SLOPES, LEVEL_SLOPE])
+_TYPICAL_WITHIN = 2 * _TYPICAL_SIGNAL
+_TYPICAL_WITHIN[:2, :2] += NOISE
+_TYPICAL_WITHIN[2, 2] += LEVEL_NOISE
+_ROUNDING = 1e-3  # keeps the covariances of d and r invertible if one follows from the other
 
 
 class Moments(NamedTuple):
-    """The variance of verdicts, split; 3 by 3 matrices for d, r and m.
+    """The variance of verdicts, split: 3 by 3 matrices for d, r and m.
 
-    `signal` is what one rollout adds, `prompt` what the prompt adds, `own` the variance of one
-    verdict, all included. `pairs` is the number of pairs of verdicts that share one rollout."""
+    `signal` is what one rollout adds, `within` the variance of one verdict without what the prompt
+    adds, which is `prompt`. `pairs` is the number of pairs of verdicts that share one rollout.
+    """
 
     signal: Floats
-    own: Floats
+    within: Floats
     prompt: Floats
     pairs: float
     verdicts: float
 
-
-def noise_of(moments: Moments) -> JudgeNoise | None:
-    """Return the judge that the moments show; None if they show no signal."""
-    strengths, directions = np.linalg.eigh(moments.signal)
-    # Sums that cancel leave some 1e-17, which would be a judge with an unbounded error.
-    if strengths[-1] <= LEAST_SPREAD * float(np.trace(moments.own)):
-        return None
-    slopes = math.sqrt(strengths[-1]) * directions[:, -1]
-    slopes *= 1 if slopes[GAP] + slopes[RANKING] >= 0 else -1
-    if rounded(float(slopes[GAP] + slopes[RANKING])) <= 0:
-        return None
-    level_slope = max(0.0, float(slopes[LEVEL]))
-    prompt = moments.prompt[_GAPS, _GAPS]
-    (a, b), (c, d) = prompt.tolist()
-    noise = moments.own[_GAPS, _GAPS] - 2 * np.outer(slopes[_GAPS], slopes[_GAPS]) - prompt
-    # The covariance of d and r must have an inverse.
-    gap, ranking = (max(_NOISE_FLOOR, float(noise[each, each])) for each in (GAP, RANKING))
-    most = _MAX_CORRELATION * math.sqrt(gap * ranking)
-    both = min(most, max(-most, float(noise[GAP, RANKING])))
-    level_noise = (
-        float(moments.own[LEVEL, LEVEL] - moments.prompt[LEVEL, LEVEL]) - 2 * level_slope**2
-    )
-    return JudgeNoise(
-        slopes=(float(slopes[GAP]), float(slopes[RANKING])),
-        level_slope=level_slope,
-        noise=((gap, both), (both, ranking)),
-        level_noise=max(_NOISE_FLOOR, level_noise),
-        prompt_bias=((a, b), (c, d)),
-    )
+    def of_leads(self, weight: float) -> "LeadMoments":
+        """Return the moments of leads with this weight of the ranking, and of levels."""
+        to_lead = np.array([[1 - weight, weight, 0.0], [0.0, 0.0, 1.0]])
+        signal = to_lead @ self.signal @ to_lead.T
+        within = np.diagonal(to_lead @ self.within @ to_lead.T)
+        return LeadMoments(*signal[np.triu_indices(2)].tolist(), *within.tolist())
 
 
-def kind_of(moments: Moments) -> JudgeNoise:
-    """Return the kind of judge that the moments show, near the typical one with few verdicts.
-
-    If scores and ranking agree, both count. Else only one of them can be right: the ranking, if
-    verdicts that share a rollout look as if rankings followed it and scores did not; otherwise the
-    scores, because distractors turn a preference more often than a score.
-
-    Source: nearest centroid of correlations; on distractors, arXiv 2504.14716.
+class LeadMoments(NamedTuple):
+    """What one rollout adds to leads, to leads and levels together, and to levels; and the
+    variances of leads and levels.
     """
-    within = moments.own - moments.prompt
-    deviations = np.sqrt(np.maximum(np.diagonal(within), LEVEL_FLOOR))
-    signal: Floats = moments.signal / np.outer(deviations, deviations)
-    signal = rounded_array(signal)
-    agreement = rounded(float(within[GAP, RANKING] / (deviations[GAP] * deviations[RANKING])))
-    if _blend(agreement, moments.verdicts, _AGREEMENT, _AGREEMENT_VERDICTS) > _LEAST_AGREEMENT:
-        level = _blend(float(signal[LEVEL].mean()), moments.pairs, _LEVEL_SIGNAL, _LEVEL_PAIRS)
-        return TYPICAL if level > _LEAST_LEVEL else COMPARING
-    shared = signal[_SHARED]
-    is_ranking = float(((shared - _BY_RANKING) ** 2).sum()) < float(
-        ((shared - _BY_SCORES) ** 2).sum()
-    )
-    follows = signal[RANKING, RANKING] > _LEAST_RANKING and agreement > -_LEAST_AGREEMENT
-    return RANKING_ONLY if is_ranking and follows else SCORING
+
+    lead: float
+    both: float
+    level: float
+    lead_within: float
+    level_within: float
+
+    def noise(self, prompt: float = 0.0) -> "JudgeNoise":
+        """Return the noise of the judge. Without a signal it has the least, so that the reliability
+        is near 0.
+        """
+        lead_within = max(NOISE_FLOOR, self.lead_within)
+        lead = min(MOST_SHARE / 2 * lead_within, max(LEAST_SHARE / 2 * lead_within, self.lead))
+        slope = math.sqrt(lead)
+        level_within = max(NOISE_FLOOR, self.level_within)
+        most_level = min(MOST_SHARE / 2 * level_within, max(0.0, self.level))
+        level_slope = min(math.sqrt(most_level), max(0.0, self.both / slope))
+        return JudgeNoise(
+            slope=slope,
+            level_slope=level_slope,
+            noise=lead_within - 2 * slope**2,
+            level_noise=level_within - 2 * level_slope**2,
+            prompt=max(0.0, prompt),
+        )
 
 
-def _blend(seen: float, count: float, typical: float, typical_count: float) -> float:
-    return (count * seen + typical_count * typical) / (count + typical_count)
+@dataclass(frozen=True, slots=True)
+class JudgeNoise:
+    """Dependence of leads and levels on rollouts whose qualities have variance 1 within a group.
+
+    Attributes:
+        slope: of the lead in the difference of the two qualities.
+        level_slope: of m in the sum of the two qualities, 0 or more.
+        noise: variance of the lead given the qualities, without what the prompt adds.
+        level_noise: variance of m likewise.
+        prompt: variance of what the prompt adds to all leads of its group.
+    """
+
+    slope: float
+    level_slope: float
+    noise: float
+    level_noise: float
+    prompt: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """Share of the variance of verdicts that is signal, above 0 and below 1."""
+        odds = 2 * (self.slope**2 / self.noise + self.level_slope**2 / self.level_noise)
+        return odds / (1 + odds)
+
+
+class Weights(NamedTuple):
+    """What counts in a verdict.
+
+    Attributes:
+        ranking: weight of the ranking against the score difference, from 0 to 1.
+        level: share of the typical weight of the level, from 0 to 1.
+    """
+
+    ranking: float = TYPICAL_WEIGHT
+    level: float = 1.0
+
+
+def fit_weights(moments: Moments) -> Weights:
+    """Return the weights by which verdicts predict best what others say about the same rollout, one
+    step from the typical ones.
+
+    Source: regression on instruments; O. Reiersøl, Confluence Analysis (1945)."""
+    if moments.within[2, 2] + moments.prompt[2, 2] <= LEVEL_FLOOR:
+        return Weights()
+    pairs = moments.pairs + _TYPICAL_PAIRS
+    verdicts = moments.verdicts + _TYPICAL_VERDICTS
+    signal = (moments.pairs * moments.signal + _TYPICAL_PAIRS * _TYPICAL_SIGNAL) / pairs
+    within = moments.verdicts * moments.within + _TYPICAL_VERDICTS * _TYPICAL_WITHIN
+    within = within / verdicts
+    start = np.array([1 - TYPICAL_WEIGHT, TYPICAL_WEIGHT])
+    weights = np.linalg.solve(within[:2, :2] + _ROUNDING * np.eye(2), signal[:2, :2] @ start)
+    gap, ranking = np.maximum(0.0, weights).tolist()
+    variances = np.maximum(np.diagonal(within), LEVEL_FLOOR)
+    _, followed, level = (np.diagonal(signal) / variances).tolist()
+    agreement = max(followed, float(within[0, 1] / math.sqrt(variances[0] * variances[1])))
+    share = _believed(agreement) * ranking / (gap + ranking) if gap + ranking > 0 else 0.0
+    return Weights(rounded(share), rounded(_believed(level)))
+
+
+def _believed(agreement: float) -> float:
+    return min(1.0, max(0.0, agreement / _LEAST_AGREEMENT))

@@ -1,4 +1,4 @@
-"""Scores and rankings of a group, combined by least squares."""
+"""Base scores of a group by least squares on the graph of its comparisons."""
 
 from dataclasses import replace
 
@@ -7,17 +7,15 @@ import numpy as np
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimate_errors import (
     BatchEstimate,
-    Errors,
     errors_of,
     laplacian_of,
     position_noise,
 )
 from genrm_cli.rewards.estimators.judge_noise import (
-    GAP,
-    RANKING,
-    JudgeNoise,
-    Weights,
-    weights_of,
+    LEVEL_NOISE,
+    LEVEL_SLOPE,
+    NOISE,
+    SLOPES,
 )
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
@@ -31,21 +29,71 @@ from genrm_cli.verdicts import MIDDLE_RANKING
 # A group's mean lead is shrunk as if this many further verdicts had shown none: a few verdicts have
 # a lead by chance.
 _UNBIASED_ALONE = 12
+_QUALITY_POINTS = 0.7  # base score of one standard deviation of quality
+# The position decides between close responses, and hardly between others. Of qualities.
+_CLOSE = 0.4
 
 
-def combine(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine gaps, rankings and levels of the scores with the weights of a typical judge."""
-    return _combine(batch, calibration, Weights())
+def fit_qualities(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
+    """Solve (I + p L + q Q) x = sums of leads and levels, where x sums to 0 in each group.
 
+    L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)'
+    less n n' / M, with n the verdicts on each rollout and M those of the group. The solution is
+    finite on every graph, and shrunk towards the group's mean. A group whose verdicts all have the
+    same level, as labels have, has no Q.
 
-def weigh(batch: VerdictBatch, calibration: Calibration) -> BatchEstimate:
-    """Combine scores and rankings with the weights for this kind of judge."""
-    return _combine(batch, calibration, weights_of(calibration.kind))
+    It is solved twice: the judge's mean position preference is first subtracted from all leads,
+    then most of it from those of rollouts that the first solution finds close to each other.
+
+    Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge
+    regression."""
+    shares = np.array([1 - calibration.weights.ranking, calibration.weights.ranking])
+    slope = float(shares @ SLOPES)
+    noise = float(shares @ NOISE @ shares)
+    precision = slope**2 / noise
+    means = (batch.score_1 + batch.score_2) / 2
+    mean_scores = batch.means(means)
+    levels = (means - mean_scores) * batch.valid
+    has_levels = np.abs(rounded_array(levels)).max(axis=1, initial=0.0) > 0
+    counts = batch.counts()
+    laplacian = laplacian_of(batch)
+    verdicts = np.maximum(batch.valid.sum(axis=1), 1)[:, None, None]
+    sums = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
+    sums -= counts[:, :, None] * counts[:, None, :] / verdicts
+    sums *= has_levels[:, None, None]
+    level_weight = calibration.weights.level * LEVEL_SLOPE / LEVEL_NOISE
+    level_precision = level_weight * LEVEL_SLOPE
+    inverse = inverse_of(np.eye(batch.n) + precision * laplacian + level_precision * sums)
+    own = level_weight * batch.sum_by_rollout(levels, levels)
+
+    def solve(corrected: Floats) -> Floats:
+        leads = shares[0] * (batch.score_1 - batch.score_2 - calibration.gap_bias * corrected)
+        leads += shares[1] * (MIDDLE_RANKING - batch.ranking - calibration.ranking_bias * corrected)
+        leads *= slope / noise
+        right = batch.sum_by_rollout(leads, -leads) + own
+        return np.asarray((inverse @ right[..., None])[..., 0], dtype=np.float64)
+
+    corrected = batch.corrected()
+    solution = solve(corrected)
+    apart = batch.differences(solution)
+    closeness = 1 / np.cosh(_CLOSE * apart) ** 2
+    solution = solve(corrected * closeness / np.maximum(batch.means(closeness), 1e-3))
+    errors = None
+    if calibration.noise is not None:
+        judge = calibration.noise
+        weight = slope / noise
+        seen = weight * judge.slope * laplacian + level_weight * judge.level_slope * sums
+        noisy = weight**2 * judge.noise * laplacian + level_weight**2 * judge.level_noise * sums
+        noisy += position_noise(batch, weight**2 * judge.prompt)
+        limit = weight * judge.slope / precision
+        errors = errors_of(batch, solution, inverse, seen, noisy, limit)
+        errors = errors._replace(variances=_QUALITY_POINTS**2 * errors.variances)
+    base_scores = rounded_array(mean_scores + _QUALITY_POINTS * solution)
+    return BatchEstimate(base_scores, counts > 0, errors)
 
 
 def weigh_alone(batch: VerdictBatch) -> Floats:
-    """Return [G, n] the base scores of a typical judge, less their mean, by each group's verdicts
-    alone.
+    """Return [G, n] the base scores, less their mean, by each group's verdicts alone.
 
     The shrunk mean lead of a group's verdicts counts as the judge's position preference. A rollout
     without a verdict has 0. The scores are rounded, because further pairs are planned from them."""
@@ -55,68 +103,6 @@ def weigh_alone(batch: VerdictBatch) -> Floats:
     first = batch.score_1 - gaps / 2
     second = batch.score_2 + gaps / 2
     even = replace(batch, score_1=first, score_2=second, ranking=batch.ranking + leads)
-    made = weigh(even, Calibration())
+    made = fit_qualities(even, Calibration())
     centred = made.base_scores - scored_means(made.base_scores, made.scored)
     return rounded_array(np.where(made.scored, centred, 0.0))
-
-
-def _combine(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> BatchEstimate:
-    """Solve (I + p L + q Q) x = sums of gaps and levels, where x sums to 0 in each group.
-
-    L is the sum of (e_i - e_j)(e_i - e_j)' over the verdicts, Q that of (e_i + e_j)(e_i + e_j)'
-    less n n' / M, with n the verdicts on each rollout and M those of the group. The solution is on
-    the scale of the scores, shrunk towards the group's mean, and finite on every graph of
-    comparisons.
-
-    Source: Liusie et al. 2024, arXiv 2405.05894 (product of experts, Gaussian closed form); ridge
-    regression."""
-    laplacian = laplacian_of(batch)
-    counts = batch.counts()
-    verdicts = np.maximum(batch.valid.sum(axis=1), 1)[:, None, None]
-    sums = 2 * counts[:, :, None] * np.eye(batch.n) - laplacian
-    levels = sums - counts[:, :, None] * counts[:, None, :] / verdicts
-    inverse = weights.scale * inverse_of(
-        np.eye(batch.n) + weights.precision * laplacian + weights.level_precision * levels
-    )
-    solution = (inverse @ _right_side(batch, calibration, weights)[..., None])[..., 0]
-    errors = None
-    if calibration.noise is not None:
-        graphs = laplacian, levels
-        errors = _errors(batch, solution, inverse, graphs, weights, calibration.noise)
-    mean_scores = batch.means((batch.score_1 + batch.score_2) / 2)
-    return BatchEstimate(rounded_array(mean_scores + solution), counts > 0, errors)
-
-
-def _right_side(batch: VerdictBatch, calibration: Calibration, weights: Weights) -> Floats:
-    """Return [G, n] the weighted sums of gaps, rankings and levels, minus the judge's position
-    preference.
-    """
-    corrected = batch.corrected()
-    gaps = weights.gap * (batch.score_1 - batch.score_2 - calibration.gap_bias * corrected)
-    gaps += weights.ranking * (
-        MIDDLE_RANKING - batch.ranking - calibration.ranking_bias * corrected
-    )
-    levels = (batch.score_1 + batch.score_2) / 2
-    levels = levels - batch.means(levels)
-    return batch.sum_by_rollout(gaps, -gaps) + weights.level * batch.sum_by_rollout(levels, levels)
-
-
-def _errors(
-    batch: VerdictBatch,
-    solution: Floats,
-    inverse: Floats,
-    graphs: tuple[Floats, Floats],
-    weights: Weights,
-    noise: JudgeNoise,
-) -> Errors:
-    """Return the errors of a solution whose weights need not suit the judge's noise."""
-    laplacian, levels = graphs
-    gap_weights = np.array([weights.gap, weights.ranking])
-    slope = weights.gap * noise.slopes[GAP] + weights.ranking * noise.slopes[RANKING]
-    seen = slope * laplacian + weights.level * noise.level_slope * levels
-    noisy = float(gap_weights @ np.array(noise.noise) @ gap_weights) * laplacian
-    noisy += weights.level**2 * noise.level_noise * levels
-    prompt = max(0.0, float(gap_weights @ np.array(noise.prompt_bias) @ gap_weights))
-    noisy += position_noise(batch, prompt)
-    limit = weights.scale * slope / weights.precision
-    return errors_of(batch, solution, inverse, seen, noisy, limit)

@@ -7,18 +7,20 @@ import numpy as np
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import LEAST_SPREAD
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimate_errors import signal_share
 from genrm_cli.rewards.estimators.estimates import Estimate
-from genrm_cli.rewards.estimators.list_scores import ListCalibration, ListScores, design_of
+from genrm_cli.rewards.estimators.list_scores import ListScores, design_of
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 
-def estimate_lists(n: int, lists: Sequence[ListScores], calibration: ListCalibration) -> Estimate:
+def estimate_lists(n: int, lists: Sequence[ListScores], judge: Calibration) -> Estimate:
     """Turn the lists of a group of n rollouts into base scores, on the scale of the scores.
 
     Rollouts without a score have no base score. If lists do not connect all rollouts that have
     one, nothing is known about differences between the parts: no rollout has a base score.
     """
+    calibration = judge.lists
     design = design_of(n, lists)
     nothing = Estimate([None] * n, [None] * n)
     if design is None:
@@ -48,7 +50,7 @@ def estimate_lists(n: int, lists: Sequence[ListScores], calibration: ListCalibra
         base_scores,
         errors,
         reliability=reliability,
-        uncertainty=None if reliability is None else calibration.uncertainty,
+        interval=judge.interval_of(reliability),
     )
 
 

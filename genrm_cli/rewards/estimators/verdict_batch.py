@@ -81,6 +81,12 @@ class VerdictBatch:
         values = np.stack([of_first, of_second], axis=-1) * self.valid[..., None]
         return _binned_sums(values, bins, self.groups * self.n).reshape(self.groups, self.n)
 
+    def differences(self, values: Floats) -> Floats:
+        """Return [G, M] the value of the first rollout of each verdict less that of the second."""
+        of_first = np.take_along_axis(values, self.first, axis=1)
+        differences: Floats = of_first - np.take_along_axis(values, self.second, axis=1)
+        return differences
+
     def sum_by_order(self, values: Floats) -> Floats:
         """Return [G, n, n] the sums of what the verdicts on first i and second j give, in cell (i,
         j).

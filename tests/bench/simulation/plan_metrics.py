@@ -1,5 +1,6 @@
 """Try plans and estimators on a simulated judge, and measure rewards against the truth."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -8,7 +9,7 @@ import numpy as np
 from bench.simulation.world import JudgeModel, World, draw_world, judge_pairs
 from numpy.random import default_rng
 
-from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.pairing.pairs import PairingPlan, ring_sizes
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.rewards.estimators.verdict_batch import (
@@ -23,6 +24,7 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 _BLOCK_CELLS = 2_000_000  # groups × max(pairs, calls): about 300 MB of arrays
 _WORLD = 0
 _CALLS = 1
+_STEPS = 10_000  # of one ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,17 @@ def plan_within(strategy: str, n: int, calls: int) -> Plan | None:
     takes more.
     """
     if strategy == "ring":
-        rings = PairingPlan().with_calls({n: 1}, calls)
-        return Plan(strategy, rings.count(n), ring_k=rings.ring_k) if rings.ring_k else None
+        # Of all numbers of rings with as many calls, the least.
+        steps = range(1, len(ring_sizes(n)) * _STEPS + 1)
+
+        def needed(step: int) -> int:
+            return PairingPlan(strategy, step / _STEPS).count(n)
+
+        last = bisect_right(steps, calls, key=needed)
+        if not last:
+            return None
+        count = needed(steps[last - 1])
+        return Plan(strategy, count, ring_k=steps[bisect_left(steps, count, key=needed)] / _STEPS)
     once = PairingPlan(strategy).count(n)
     repeats = calls // once
     return Plan(strategy, repeats * once, repeats) if repeats else None

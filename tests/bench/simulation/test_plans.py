@@ -59,7 +59,7 @@ def replayed(dense: DenseVerdicts, calls: int) -> list[ReplayMetrics]:
     """Replay rings with two estimators."""
     plan = plan_within("ring", N, calls)
     assert plan is not None
-    return list(replay("house", dense, [plan], ("simple_tiebreaker", "combined"), seed=1))
+    return list(replay("house", dense, [plan], ("simple_tiebreaker", "adaptive"), seed=1))
 
 
 def test_the_default_judge_is_like_public_ones() -> None:
@@ -86,7 +86,7 @@ def test_the_default_judge_is_like_public_ones() -> None:
     [
         ("circular", 16, "simple_tiebreaker", 0.775),
         ("all_pairs", 120, "simple_tiebreaker", 0.901),
-        ("ring", 32, "combined", 0.863),
+        ("ring", 32, "adaptive", 0.863),
     ],
 )
 def test_the_figures_are_those_found_before(
@@ -109,18 +109,18 @@ def test_a_perfect_judge_gives_the_truth_and_a_blind_one_nothing() -> None:
 
 def test_a_replay_agrees_with_an_exact_judge_and_not_with_noise() -> None:
     """The consensus leaves out the verdicts of the plan, so noise agrees with nothing."""
-    _, combined = replayed(recorded(**PERFECT), 12)
-    assert combined.agreement.value > 0.99
-    _, combined = replayed(recorded(noise=1e3, repeating=0), 6)
-    assert combined.agreement.low < 0.02
-    assert combined.agreement_all.value > 0.2
+    _, adaptive = replayed(recorded(**PERFECT), 12)
+    assert adaptive.agreement.value > 0.99
+    _, adaptive = replayed(recorded(noise=1e3, repeating=0), 6)
+    assert adaptive.agreement.low < 0.02
+    assert adaptive.agreement_all.value > 0.2
 
 
 def test_the_better_estimator_wins_at_equal_calls() -> None:
-    """On a judge with noise, the interval of the gain of combined is above 0."""
-    simple, combined = replayed(recorded(), 12)
+    """On a judge with noise, the interval of the gain of least squares is above 0."""
+    simple, adaptive = replayed(recorded(), 12)
     assert simple.gain.value == 0
-    assert 0 < combined.gain.low <= combined.gain.value <= combined.gain.high
+    assert 0 < adaptive.gain.low <= adaptive.gain.value <= adaptive.gain.high
 
 
 @pytest.mark.parametrize("goal", ["best", "pair"])
@@ -155,5 +155,5 @@ def test_the_tables_are_printed_for_a_run_of_all_pairs(genrm: Genrm, call: Call)
     heading, *rows = iter_lines(parse_arguments([path, "--strategy", "ring", "--calls", "5"]))
     assert heading == "lexical: 6 groups of 5"
     assert [row.split()[:3] for row in rows] == [
-        ["ring", estimator, "5"] for estimator in ("simple_tiebreaker", "combined", "adaptive")
+        ["ring", estimator, "5"] for estimator in ("simple_tiebreaker", "adaptive")
     ]

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.pairing.lists import ListPlan
+from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.list_estimates import estimate_lists
-from genrm_cli.rewards.estimators.list_scores import ListCalibration, ListScores, ListStatistics
+from genrm_cli.rewards.estimators.list_scores import ListScores, ListStatistics
 
 
 def judged(rng, plan, n, *, noise=1.0, effects=None, lost=0.0):
@@ -38,17 +39,17 @@ def test_a_judge_without_noise_is_read_exactly(n, size, repeats, seed):
     rng = np.random.default_rng(seed)
     plan = ListPlan(size, repeats)
     qualities, lists = judged(rng, plan, n, noise=0.0)
-    scores = np.array(estimate_lists(n, lists, ListCalibration()).base_scores)
+    scores = np.array(estimate_lists(n, lists, Calibration()).base_scores)
     assert scores - scores.mean() == pytest.approx(qualities - qualities.mean(), abs=1e-6)
 
 
 def test_rollouts_that_no_list_joins_are_unscored():
     """Two lists without a rollout in common say nothing about differences between them."""
     lists = [ListScores([0, 1], [0, 1], [4, 2]), ListScores([2, 3], [0, 1], [1, 5])]
-    assert estimate_lists(4, lists, ListCalibration()).base_scores == [None] * 4
+    assert estimate_lists(4, lists, Calibration()).base_scores == [None] * 4
     joined = [*lists, ListScores([1, 2], [0, 1], [3, 3])]
-    assert None not in estimate_lists(4, joined, ListCalibration()).base_scores
-    assert estimate_lists(5, joined, ListCalibration()).base_scores[4] is None
+    assert None not in estimate_lists(4, joined, Calibration()).base_scores
+    assert estimate_lists(5, joined, Calibration()).base_scores[4] is None
 
 
 def test_one_order_has_no_errors():
@@ -59,7 +60,7 @@ def test_one_order_has_no_errors():
     calibration = calibrated(8, groups)
     assert calibration.noise is None
     assert calibration.positions[:8] == pytest.approx(effects, abs=0.25)
-    estimate = estimate_lists(8, groups[0][1], calibration)
+    estimate = estimate_lists(8, groups[0][1], Calibration(lists=calibration))
     assert estimate.standard_errors == [None] * 8
     assert estimate.reliability is None
 
@@ -91,7 +92,7 @@ def test_standard_errors_cover_the_truth(n, size, repeats, groups, slope, lost):
         ]
         calibration = calibrated(n, run)
         for qualities, lists in run:
-            estimate = estimate_lists(n, lists, calibration)
+            estimate = estimate_lists(n, lists, Calibration(lists=calibration))
             if None in estimate.base_scores:
                 continue
             scores = np.array(estimate.base_scores)
@@ -110,7 +111,7 @@ def test_reliability_is_the_squared_correlation_beyond_chance():
         stated = []
         explained = []
         for qualities, lists in run:
-            estimate = estimate_lists(8, lists, calibration)
+            estimate = estimate_lists(8, lists, Calibration(lists=calibration))
             stated.append(estimate.reliability)
             squared = np.corrcoef(estimate.base_scores, qualities)[0, 1] ** 2
             explained.append((squared - 1 / 7) / (1 - 1 / 7))
