@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 _FILE_PANELS = ("Input", "Output", "Storage", "Tracking", "Server")
 _FILE_SETTINGS = frozenset(
     {setting.key for setting in all_settings() if setting.panel in _FILE_PANELS} - {"keep_replies"}
-    | {"parallel_files", "segment_calls", "segment_age", "unscored", "max_unscored"}
+    | {"segment_calls", "unscored", "max_unscored"}
 )
 
 

@@ -24,7 +24,7 @@ from genrm_cli.settings.components import (
     refuse_reserved,
 )
 from genrm_cli.settings.panel import judges_of
-from genrm_cli.verdicts import Verdict
+from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 
 def compile_plan(settings: Settings) -> GroupPlan:
@@ -42,7 +42,6 @@ def compile_plan(settings: Settings) -> GroupPlan:
     )
     given = settings.input
     pairing = settings.pairing
-    use_principle = settings.judge.use_principle
     criteria = settings.judge.criteria
     patterns = settings.judge.redact_pattern
     # NeMo Gym always shows the lower index first.
@@ -54,7 +53,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
     default = None
     if is_gym and configs:
         score = configs[0].default_score
-        default = Verdict(score, score, configs[0].default_ranking, defaulted=True)
+        default = Verdict(score, score, MIDDLE_RANKING, defaulted=True)
     plan = GroupPlan(
         pairing=PairingPlan(**same_names, order_balanced=not is_gym),
         lists=ListPlan(pairing.list_size, pairing.repeats, pairing.seed),
@@ -63,7 +62,7 @@ def compile_plan(settings: Settings) -> GroupPlan:
         rewards=compile_rewards(settings),
         default=default,
         principle=settings.judge.principle,
-        uses_own_principle=not is_gym if use_principle is None else use_principle,
+        uses_own_principle=not is_gym or settings.judge.principle is not None,
         redactor=redactor_of(patterns) if patterns else None,
         keep_replies=settings.output.keep_replies,
         view=ViewOptions(
@@ -120,12 +119,12 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
             )
         )
     if plan.criteria and not plan.uses_own_principle:
-        raise UsageError(naming("[criteria] has no effect without $use_principle."))
+        raise UsageError(naming("[criteria] has no effect with $compat unless $principle is set."))
     if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):
         raise UsageError(
             naming(
-                "$rubric_field has no effect: it takes $use_principle, or a component with the "
-                "rubric set row."
+                "$rubric_field has no effect with $compat: set $principle, or a component with "
+                "the rubric set row."
             )
         )
 

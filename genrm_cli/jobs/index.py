@@ -243,13 +243,6 @@ def _read_lines(
                 index.rejects.append(bad)
             on_reject(bad)
             continue
-        if not (
-            run.plan.uses_own_principle or run.plan.shows_as_gym
-        ):  # NeMo Gym's groups differ by it
-            rollouts = [
-                each if each.principle is None else replace(each, principle=None)
-                for each in rollouts
-            ]
         place = line.number if name is None else f"{name}:{line.number}"
         metrics.not_numbers += len(nulls)
         if nulls:

@@ -1,7 +1,7 @@
 """Replicate a journal to S3 in small segments, so that another machine can continue.
 
 Entries that the journal has committed wait in memory. A task copies them when half of
-`segment_calls` wait, or when the oldest is `segment_age` old; meanwhile the other half may fill up,
+`segment_calls` wait, or when the oldest is `_AGE_S` old; meanwhile the other half may fill up,
 and then calls wait. So a machine that is lost loses at most `segment_calls` verdicts. Segments are
 never changed: each has a name of its own, and reading them in any order gives the same journal.
 """
@@ -25,6 +25,7 @@ from genrm_cli.storage.store import Store
 from genrm_cli.tasks import in_thread
 
 _SUFFIX = ".journal.zst"  # never listed as a rollout file
+_AGE_S = 10.0  # of verdicts that a lost machine may cost
 _RETRY_S = 5.0  # after the attempts of a request, which take half a minute
 
 
@@ -52,8 +53,9 @@ class JournalReplica:
     calls go on and the copy is retried. Use it as an asynchronous context manager; leaving it
     copies the rest."""
 
-    def __init__(self, folder_uri: str, run: RunContext) -> None:
+    def __init__(self, folder_uri: str, run: RunContext, age_s: float = _AGE_S) -> None:
         self._folder = folder_uri
+        self._age_s = age_s
         self._run = run
         self._most = run.settings.journal.segment_calls
         self._waiting: list[bytes] = []
@@ -110,10 +112,10 @@ class JournalReplica:
             self._write(batch, self._run.store)
 
     async def _copy_now_and_then(self) -> None:
-        """Copy when half of `segment_calls` is waiting, or after `segment_age`."""
+        """Copy when half of `segment_calls` is waiting, or after `_AGE_S`."""
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._run.settings.journal.segment_age):
+                async with asyncio.timeout(self._age_s):
                     await self._half_full.wait()
             if not self._waiting:
                 continue

@@ -24,7 +24,6 @@ from genrm_cli.judging.rubrics.rubric_sets import RubricSet, parse_rubric_set
 from genrm_cli.settings.kinds import check_request_field
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.sources.settings_file import read_toml
-from genrm_cli.verdicts import MIDDLE_RANKING
 
 ROLES_PROFILE = "nemotron"
 """The profile with the GenRMs' own roles, which only their chat templates support."""
@@ -180,12 +179,9 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
             f" parses JSON scores, which the profile {profile.name} does not ask for.",
         )
     score = config.default_score
-    ranking = config.default_ranking
-    read = partial(parse_scores_json_as_reference, default_score=score, default_ranking=ranking)
+    read = partial(parse_scores_json_as_reference, default_score=score)
     # Its own name lets the journal distinguish verdicts by parser and defaults.
-    name = f"{profile.name}+{judge.compat}-{score:g}" + (
-        "" if ranking == MIDDLE_RANKING else f"-{ranking:g}"
-    )
+    name = f"{profile.name}+{judge.compat}-{score:g}"
     return replace(profile, name=name, parse_reply=read, verdict_forms=None)
 
 

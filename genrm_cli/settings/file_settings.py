@@ -116,7 +116,6 @@ class JournalSettings:
     segment_calls: int = setting(
         "Journal on S3: maximum number of verdicts between two copies.", 200, low=1
     )
-    segment_age: float = duration("Journal on S3: maximum time between two copies.", 10.0, low=0.1)
     use_journal: bool = setting(
         "Record verdicts in a journal and reuse recorded ones.",
         True,
@@ -263,24 +262,13 @@ class ServeSettings:
         "Keep answers for repeated requests and late members for this long.", 600.0
     )
     max_cohorts: int = setting(
-        "Maximum number of open cohorts; another one gets 429. At most as many answers are kept.",
+        "Maximum number of open cohorts, of comparisons being judged before another group gets "
+        "429, and of answers kept.",
         20_000,
         low=1,
     )
     read_timeout: float = duration(
         "Close a connection whose request has not arrived within this time.", 60.0
-    )
-    queue: int = setting(
-        "Refuse more groups with 429 while more comparisons than this are being judged. Open "
-        "cohorts are never refused.",
-        20_000,
-        low=1,
-    )
-    calibration_half_life: int = setting(
-        "Number of comparisons after which a group counts half as much for the calibration of the "
-        "judge.",
-        1024,
-        low=64,
     )
     drain: float = duration("After SIGTERM, wait this long for open cohorts.", 60.0, low=0)
     on_failure: str | None = setting(

@@ -11,6 +11,12 @@ from genrm_cli.settings.declare import (
 )
 from genrm_cli.settings.kinds import CONCURRENCY, REDACTION, REQUEST_FIELD, TEXT_OR_FILE, URL, Value
 
+_CONNECT_TIMEOUT_S = 10.0
+# A server that is restarted loads its model for many minutes; slow calls get all their retries.
+_COMPARISON_TIMEOUT_S = 3600.0
+# Each input in progress holds its index and its journal in memory.
+_PARALLEL_FILES = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriteriaTable:
@@ -59,12 +65,9 @@ class JudgeSettings:
         is_common=True,
     )
     principle: str | None = reward_setting(
-        "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
+        "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence. With "
+        "$compat, principles are sent only if this is set, as with NeMo Gym's use_principle.",
         kind=TEXT_OR_FILE,
-    )
-    use_principle: bool | None = reward_setting(
-        "Send each rollout's own principle to the judge. Default: yes, except when reproducing "
-        "NeMo Gym. NeMo Gym's default principle is not included: pass its text with $principle.",
     )
     temperature: float | None = reward_setting(
         "Sampling temperature. Default: the profile's.", low=0, high=2
@@ -164,11 +167,7 @@ class LimitSettings:
         kind=CONCURRENCY,
         is_common=True,
     )
-    connect_timeout: float = duration("Connection timeout.", 10.0)
     call_timeout: float = duration("Timeout of one request.", 600.0)
-    comparison_timeout: float = duration(
-        "Timeout of one comparison, including retries and waits.", 3600.0
-    )
     deadline: float | None = duration(
         "Time limit of the whole run, for example 2h: no new calls, another minute for calls in "
         "flight, partial results, and exit code 6.",
@@ -197,11 +196,23 @@ class LimitSettings:
     )
     price_in: float = setting("Price per million prompt tokens.", 0.0, low=0)
     price_out: float = setting("Price per million reply tokens.", 0.0, low=0)
-    parallel_files: int = setting(
-        "Number of inputs to process at the same time. They share the judge.", 8, low=1, high=256
-    )
 
     @property
     def max_in_flight(self) -> int | None:
         """Maximum number of calls in flight; None for `auto`."""
         return None if self.concurrency == "auto" else int(self.concurrency)
+
+    @property
+    def connect_timeout(self) -> float:
+        """Connection timeout."""
+        return min(_CONNECT_TIMEOUT_S, self.call_timeout)
+
+    @property
+    def comparison_timeout(self) -> float:
+        """Timeout of one comparison, with all its retries and waits."""
+        return max(_COMPARISON_TIMEOUT_S, (self.retries + 1) * self.call_timeout)
+
+    @property
+    def parallel_files(self) -> int:
+        """Number of inputs to process at the same time: never more than calls in flight."""
+        return min(_PARALLEL_FILES, self.max_in_flight or _PARALLEL_FILES)

@@ -36,7 +36,7 @@ class JudgeConfig:
     Attributes:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
         judge: settings of the run, overridden by its own; likewise `limits`.
-        default_score: score of an unparsable reply under `compat`; likewise `default_ranking`.
+        default_score: score of an unparsable reply under `compat`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another
             judge.
     """
@@ -45,7 +45,6 @@ class JudgeConfig:
     judge: JudgeSettings
     limits: LimitSettings
     default_score: float
-    default_ranking: float
     is_elsewhere: bool = False
 
 
@@ -83,7 +82,6 @@ def _config(
         replace(base, **{key: own[key] for key in own if key not in _LIMITS}),
         replace(settings.limits, **{key: own[key] for key in own if key in _LIMITS}),
         REFERENCE_SCORE if default_score is None else default_score,
-        rewards.default_ranking,
         "base_url" in own,
     )
 

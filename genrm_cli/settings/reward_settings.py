@@ -148,12 +148,6 @@ class RewardSettings:
         "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 "
         "under $compat."
     )
-    default_ranking: float = reward_setting(
-        "$compat: ranking assigned to failed comparisons, with the default score.",
-        3.5,
-        low=1,
-        high=6,
-    )
     unscored: str = reward_setting(
         "Reward of a rollout without one: null, drop (omit its line), a number, or, if too few of "
         "its comparisons have verdicts, lowest, the lowest score of its group.",

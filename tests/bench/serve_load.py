@@ -131,7 +131,7 @@ def measure_sockets(folder: Path) -> dict[str, float]:
     here = Path(__file__).parent
     judge = [sys.executable, here / "instant_judge.py", judge_port]
     gym = [GYM_PYTHON, here / "gym_server.py", gym_port, judge_port, SMALL]
-    flags = ("--strategy", "circular", "--cohort-size", SMALL, "--queue", 1_000_000)
+    flags = ("--strategy", "circular", "--cohort-size", SMALL, "--max-cohorts", 1_000_000)
     genrm = [sys.executable, "-m", "genrm_cli", "serve", "--listen", f"127.0.0.1:{genrm_port}"]
     genrm += [*judge_flags(f"http://127.0.0.1:{judge_port}/v1"), "--no-probe", *flags, "-q"]
     genrm += ["--journal", "served.sqlite"]  # that of another run would know the answers

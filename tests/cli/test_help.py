@@ -64,7 +64,7 @@ def test_help_shows_what_matters_within_80_columns(call):
             line for line in text.splitlines() if len(line) > 80 and "Example: " not in line
         ] == []
         assert "…" not in text
-        assert " --connect-timeout " not in text
+        assert " --give-up-after " not in text
 
 
 def test_the_usage_names_the_arguments(call):

@@ -79,7 +79,7 @@ def test_a_judge_of_the_panel_that_is_down_is_4_and_what_was_paid_for_stays(
     asked.
     """
     other = start_judge()
-    write_panel(genrm, judge_server, other, give_up_after="3s", connect_timeout=0.2)
+    write_panel(genrm, judge_server, other, give_up_after="3s")
     genrm.write("in.jsonl", make_rollouts(groups=3))
     other.kill()
     finished = call("score in.jsonl", **KEYS).ended(4)

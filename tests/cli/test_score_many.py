@@ -159,8 +159,6 @@ def test_the_second_run_does_nothing(call, genrm, judge_server):
         (("--concurrency", "3"), None),
         (
             (
-                "--parallel-files",
-                "1",
                 "--call-timeout",
                 "7",
             ),
@@ -258,7 +256,7 @@ def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_serve
             "--max-calls",
             "7",
             "--no-probe",
-            "--parallel-files",
+            "--concurrency",
             "2",
         )
         finished = call("score", *arguments)
@@ -365,7 +363,7 @@ def test_a_judge_that_is_down_ends_the_run(call, genrm, judge_server):
     for name in "bcd":  # with so many calls in flight that the judge is soon known to be down
         genrm.write(f"{name}.jsonl", make_rollouts(groups=10, size=2))
     judge_server.behave(script=[{}] * 4, fault={"status": 401})
-    flags = ["--no-probe", "--parallel-files", "1", "--give-up-after", "0.5"]
+    flags = ["--no-probe", "--concurrency", "1", "--give-up-after", "0.5"]
     finished = call("score .", *judge_server.flags, *NOW, *flags).ended(4)
     assert (genrm.folder / "a.scored.jsonl").exists()
     assert "d.scored.jsonl" not in genrm.names()
@@ -393,8 +391,6 @@ def test_an_interrupted_run_of_many_files_goes_on(genrm, call, judge_server, sen
         *judge_server.flags,
         *NOW,
         "--no-probe",
-        "--parallel-files",
-        "3",
     )
     first = genrm.start(*arguments, "--concurrency", "4")
     try:

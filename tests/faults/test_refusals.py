@@ -109,7 +109,7 @@ def test_a_host_that_never_takes_a_connection_is_given_up(scoring):
             nowhere if argument == scoring.server.base_url else argument
             for argument in scoring.arguments()
         ]
-        finished = scoring.genrm.run(*arguments, "--connect-timeout", 0.2, "--give-up-after", 0.3)
+        finished = scoring.genrm.run(*arguments, "--give-up-after", 0.3)
     assert finished.code == 4, finished.err
     assert not OUTPUTS & scoring.genrm.names()
     scoring.check_resumes()

@@ -13,8 +13,6 @@ SEGMENT_CALLS = 8
 SEGMENTED = (
     "--segment-calls",
     SEGMENT_CALLS,
-    "--segment-age",
-    "1s",
 )
 # Together a tenth of all requests.
 DISTURBANCES = (
@@ -103,12 +101,8 @@ def test_four_runners_that_are_killed_lose_little(cron, tmp_path, soak_rng, half
         cron.uri(JOURNAL_PREFIX),
         "--segment-calls",
         segment_calls,
-        "--segment-age",
-        "1s",
         "--concurrency",
         in_flight,
-        "--parallel-files",
-        1,
     )
 
     def start():
@@ -268,7 +262,7 @@ def test_sigterm_while_the_store_is_down(cron, journal):
     for number in range(3):
         cron.put(f"run-{number}.jsonl", some_rollouts(number, groups=5))
     cron.judge.behave(script=[{}] * 3, fault={"hang": True})
-    process = cron.start(*journal, "--parallel-files", 1)
+    process = cron.start(*journal)
     cron.wait_for_requests(3 + IN_FLIGHT)
     cron.s3.rule(answer={"code": "ExpiredToken"})
     process.send_signal(signal.SIGTERM)

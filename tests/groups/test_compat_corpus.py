@@ -228,10 +228,7 @@ def test_a_superseded_attempt_is_neither_planned_nor_asked(tmp_path, judge_serve
     ("settings", "principle"),
     [
         ({}, None),
-        ({"principle": "The run's."}, "The run's."),
-        ({"use_principle": True}, "The line's."),
-        ({"use_principle": True, "principle": "The run's."}, "The line's."),
-        ({"use_principle": False}, None),
+        ({"principle": "The run's."}, "The line's."),
     ],
 )
 def test_a_lines_principle_is_sent_only_if_asked_for(tmp_path, judge_server, settings, principle):
@@ -241,22 +238,13 @@ def test_a_lines_principle_is_sent_only_if_asked_for(tmp_path, judge_server, set
     assert received(judge_server) == shown_by_gym(lines, principle)
 
 
-def test_a_default_ranking_breaks_the_tie_of_failed_comparisons(tmp_path, judge_server):
-    """A failed comparison is (3, 3, 2) with `default_ranking = 2`: the first response gains 1.5."""
-    judge_server.behave(fault={"content": "no idea"})
-    lines = [line([message(text)]) for text in ("One.", "Two.")]
-    defaults = compat(tmp_path, judge_server, lines, default_ranking=2)
-    assert [each["ranking"] for each in defaults.comparisons] == [2, 2]
-    assert defaults.rewards == [3, 3]  # each is first once
-
-
 def test_a_missing_ranking_becomes_the_default(tmp_path, judge_server):
     """A reply that holds scores alone is completed."""
     judge_server.behave(fault={"content": '```json\n{"score_1": 4, "score_2": 2}\n```'})
     lines = [line([message(text)]) for text in ("One.", "Two.")]
-    scored = compat(tmp_path, judge_server, lines, default_ranking=5)
+    scored = compat(tmp_path, judge_server, lines)
     assert [(each["score_1"], each["score_2"], each["ranking"]) for each in scored.comparisons] == [
-        (4, 2, 5)
+        (4, 2, 3.5)
     ] * 2
 
 
@@ -266,7 +254,7 @@ def test_the_journal_knows_the_defaults():
     """
     cases = [
         ({}, "nemotron+nemo-gym-3"),
-        ({"default_ranking": 2.0}, "nemotron+nemo-gym-3-2"),
+        ({"default_score": 2.0}, "nemotron+nemo-gym-2"),
     ]
     for defaults, name in cases:
         (config,) = judges_of(settings_from(model="m", compat="nemo-gym", **defaults))

@@ -72,7 +72,7 @@ def test_the_first_field_that_a_line_has_names_the_category(record, expected):
         ("[criteria]\nfields = ['x']\n", "sentences is missing"),
         ("[criteria]\nsentences = { a = 1 }\n", "is not text"),
         ("[criteria]\nsentence = {}\n", "unknown key 'sentence'"),
-        ("use_principle = false\n" + CRITERIA, "has no effect"),
+        ("compat = 'nemo-gym'\n" + CRITERIA, "has no effect"),
     ],
 )
 def test_a_table_without_effect_is_refused(toml, message):

@@ -70,7 +70,7 @@ def test_a_row_without_a_rubric_has_no_value(tmp_path, judge_server):
     scored = score(
         tmp_path,
         lines,
-        judge(judge_server) + "use_principle = false\n" + ROW + ALONE,
+        judge(judge_server) + ROW + ALONE,
         max_unscored="1",
     )
     assert scored.component("rubric_row") == [None, None, 0.0, 0.0]
@@ -141,7 +141,6 @@ def test_a_rubric_without_use_and_a_use_without_rubric_are_refused():
             "the rubric set row needs rubric_field",
         ),
         ("compat = 'nemo-gym'\nrubric_field = 'rubrics'\n", "rubric_field has no effect"),
-        ("use_principle = false\nrubric_field = 'rubrics'\n", "rubric_field has no effect"),
     ]
     for toml, says in cases:
         with pytest.raises(UsageError, match=says):

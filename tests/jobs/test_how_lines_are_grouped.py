@@ -57,13 +57,10 @@ def with_principles(*principles):
 
 
 def test_compat_keeps_principles_apart_as_gyms_cohorts_do(tmp_path):
-    """The principle is part of NeMo Gym's key whether it is sent or not; only genrm's own way
-    leaves it out.
-    """
+    """The principle is part of NeMo Gym's key whether it is sent or not."""
     lines = with_principles("Be short.", "Be long.")
-    for given in ({"compat": "nemo-gym"}, {"compat": "nemo-gym", "use_principle": True}, {}):
+    for given in ({"compat": "nemo-gym"}, {"compat": "nemo-gym", "principle": "Be."}, {}):
         assert dict(preview(tmp_path, lines, **given).counts.group_sizes) == {2: 2}
-    assert dict(preview(tmp_path, lines, use_principle=False).counts.group_sizes) == {4: 1}
 
 
 def test_compat_rejects_the_lines_that_gym_refuses(tmp_path):

@@ -28,13 +28,9 @@ class Place:
 
     def segments(self, calls: int, age_s: float = 60.0) -> JournalReplica:
         """Make the copier."""
-        settings = settings_from(
-            segment_calls=calls, segment_age=age_s, s3_endpoint_url=self._s3.url
-        )
-        return JournalReplica(
-            self.folder,
-            new_run(settings, on_event=self.events.append),
-        )
+        settings = settings_from(segment_calls=calls, s3_endpoint_url=self._s3.url)
+        run = new_run(settings, on_event=self.events.append)
+        return JournalReplica(self.folder, run, age_s)
 
     def copied(self) -> list[list[int]]:
         """Return the numbers in each segment, in the order of their names."""

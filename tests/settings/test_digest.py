@@ -11,7 +11,7 @@ DECIDING = """
     principle temperature top_p max_reply_tokens request_field max_model_len redact_pattern compat
     estimator min_reliability
     reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
-    group_style_penalty_coeff default_score min_verdicts max_extra advantage unscored use_principle default_ranking
+    group_style_penalty_coeff default_score min_verdicts max_extra advantage unscored
 """  # noqa: E501
 
 

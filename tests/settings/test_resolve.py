@@ -153,7 +153,7 @@ def test_a_bad_value_is_refused_from_every_source():
         ("concurrency", "16385", "not auto or an integer from 1 to 16384"),
         ("retries", "101", "between 0 and 100"),
         ("price_in", "1e999", "not a finite number"),
-        ("connect_timeout", "9" * 400, "between 0.001 and 31622400"),
+        ("call_timeout", "9" * 400, "between 0.001 and 31622400"),
         ("deadline", "2 hours", "'2 hours' is not a duration, such as 90s, 15m or 2h"),
         (LENGTH, "-1", "at least 0"),
         ("probe", "maybe", "'maybe' is not true or false"),

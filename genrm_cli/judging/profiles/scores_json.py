@@ -35,6 +35,7 @@ from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.verdicts import (
     MAX_RANKING,
     MAX_SCORE,
+    MIDDLE_RANKING,
     MIN_RANKING,
     MIN_SCORE,
     Failure,
@@ -215,7 +216,7 @@ _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2
 
 
 def parse_scores_json_as_reference(
-    reply: Reply, prompt: Prompt, default_score: float = 3.0, default_ranking: float = 3.5
+    reply: Reply, prompt: Prompt, default_score: float = 3.0
 ) -> Verdict | Failure:
     """Parse the first readable object of the ```json fences, or else the last one of the whole
     text.
@@ -225,7 +226,7 @@ def parse_scores_json_as_reference(
     if NeMo Gym would use its defaults for all three numbers. NaN and infinity, which would spread
     to every reward of the group, are `out_of_range`, unlike there."""
     del prompt  # NeMo Gym does not look for quotations
-    defaults = {"score_1": default_score, "score_2": default_score, "ranking": default_ranking}
+    defaults = {"score_1": default_score, "score_2": default_score, "ranking": MIDDLE_RANKING}
     try:
         verdict = _read_fences(reply.text, defaults) or _read_anywhere(reply.text, defaults)
     except (ValueError, OverflowError, RecursionError):

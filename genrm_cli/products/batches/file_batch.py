@@ -200,9 +200,8 @@ class FileBatch:
                     check_request_line(line)
                 except (ValueError, BadLineError) as error:
                     raise InputError(
-                        f"{self.uri}: line {number} is not a request of `genrm score "
-                        f"--requests-to`: {error}; nothing of it was uploaded. Name the files of "
-                        "requests."
+                        f"{self.uri}: line {number} is not a request of genrm score ({error}); "
+                        "nothing of it was uploaded. Name the files of requests."
                     ) from error
         return digest.hexdigest()
 

@@ -24,6 +24,10 @@ _REFIT_AFTER = 0.02  # of the groups of the last fit: a calibration moves as the
 # Groups whose sums are not in the journal yet: a kill loses them, and other servers lack them.
 _MOST_PENDING = 64
 
+# Comparisons. Judges change; rewards served after 1,000 comparisons differ from those of a file job
+# by about .01 (tests/bench).
+_HALF_LIFE = 1024.0
+
 
 class RunningCalibration:
     """Fading sums over the groups judged so far, each counted once, and the calibration that is
@@ -41,7 +45,12 @@ class RunningCalibration:
     """
 
     def __init__(
-        self, sums: KeptSums | None, name: str, half_life: float, *, of_lists: bool = False
+        self,
+        sums: KeptSums | None,
+        name: str,
+        half_life: float = _HALF_LIFE,
+        *,
+        of_lists: bool = False,
     ) -> None:
         """Continue with the sums of these judges and settings in the journal; without `sums`,
         nothing is kept.
@@ -136,7 +145,6 @@ class ServedScorer(GroupScorer):
         self._running = RunningCalibration(
             sums,
             name,
-            self._settings.serve.calibration_half_life,
             of_lists=self._plan.is_listwise,
         )
         return self

@@ -161,7 +161,9 @@ class RewardService:
         entry = self.table.groups.get(name)
         if entry is None:
             self._refuse_above(
-                self._settings.queue, self.being_judged, "comparisons are waiting (queue)"
+                self._settings.max_cohorts,
+                self.being_judged,
+                "comparisons are waiting (max_cohorts)",
             )
             entry = self._begin(self.table.groups, name, len(members))
             for member in members:

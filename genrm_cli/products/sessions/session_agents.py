@@ -22,7 +22,7 @@ from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
-from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome
+from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
 
 class RunStoppedError(Exception):
@@ -120,7 +120,7 @@ async def open_agents(
     for role, agent in agents.items():
         model = replace(agent.model, ca_bundle=judge.ca_bundle, http_client=judge.http_client)
         # Weight and reference verdict are those of a judge; a role gives no verdict.
-        config = JudgeConfig(role, model, settings.limits, REFERENCE_SCORE, MIDDLE_RANKING)
+        config = JudgeConfig(role, model, settings.limits, REFERENCE_SCORE)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
         title = "policy" if role == POLICY else "client's model"
         of_role = ModelRole(title, setting_names(role))

@@ -61,8 +61,6 @@ def limited_server(
         "0.3s",
         "--max-body",
         "20000",
-        "--queue",
-        "1",
     ]
     flags += [
         "--max-cohorts",

@@ -176,8 +176,6 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
         "1h",
         "--drain",
         "1s",
-        "--calibration-half-life",
-        "1000000",
     ]
     served_rewards = {}
     judged = 0

@@ -54,10 +54,6 @@ FLAGS = (
     "--retries",
     "20",
 )
-FLAGS += (
-    "--calibration-half-life",
-    "100000",
-)  # what fades depends on the order of groups, and this judge has two kinds
 
 
 def one_by_one(request):
