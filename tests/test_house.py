@@ -79,7 +79,7 @@ LAYERS = (
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
     ("verdicts", "catalog", "extensions", "neutralise"),
-    ("errors", "json_types", "regex", "tasks", "tokens", "version"),
+    ("errors", "json_types", "tasks", "texts", "version"),
 )
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
@@ -109,8 +109,7 @@ PURE = (
     "catalog",
     "errors",
     "json_types",
-    "regex",
-    "tokens",
+    "texts",
     "products.ranking.board",
     "products.ranking.leaderboard",
     "products.ranking.looks",
@@ -197,7 +196,7 @@ HOMES = {
         "products.report",
     ),
     "phonenumbers": ("rollouts.private_numbers",),
-    "re2": ("regex",),
+    "re2": ("texts.regex",),
     "stdnum": ("rollouts.private_numbers",),
     "starlette": ("http_server", "products.serve.serve_app", "products.sessions.hosting"),
     "uvicorn": ("http_server.server",),
@@ -491,7 +490,12 @@ def test_late_imports_only_save_time() -> None:
         if each.lazy and each.importer != PUBLIC and not within(each.importer, ("cli",))
     ]
     allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "_typeshed", "types_boto3_s3")
-    allowed += ("pyarrow", "nemo_gym.judge", f"{PACKAGE}.regex", f"{PACKAGE}.judging.http.over_")
+    allowed += (
+        "pyarrow",
+        "nemo_gym.judge",
+        f"{PACKAGE}.texts.regex",
+        f"{PACKAGE}.judging.http.over_",
+    )
     allowed += (f"{PACKAGE}.rollouts.private_numbers",)
     wrong = [each for each in late if not each.module.startswith(allowed)]
     assert [str(each) for each in wrong] == []

@@ -33,7 +33,7 @@ from genrm_cli.rollouts.shorten import Room
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import GENRM, Source, TotalTable
 from genrm_cli.settings.reward_settings import RewardSettings
-from genrm_cli.tokens import estimate_tokens
+from genrm_cli.texts.tokens import estimate_tokens
 from genrm_cli.verdicts import Explanation, Verdict
 
 # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size

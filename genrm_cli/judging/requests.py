@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from genrm_cli.neutralise.forms import Forms
-from genrm_cli.tokens import estimate_tokens
+from genrm_cli.texts.tokens import estimate_tokens
 from genrm_cli.verdicts import Outcome
 
 Images = tuple[tuple[str, str], ...]
@@ -24,9 +24,9 @@ class BrokenForms:
     in_responses: tuple[tuple[str, ...], ...]
 
     def is_held(self, text: str) -> bool:
-        """Whether one of the responses holds every form in a judge's text."""
+        """Whether a response holds every form in a judge's text."""
         quoted = set(self.forms.find(text))
-        return bool(quoted) and any(quoted.issubset(forms) for forms in self.in_responses)
+        return bool(quoted) and any(map(quoted.issubset, self.in_responses))
 
 
 @dataclass(frozen=True, slots=True)

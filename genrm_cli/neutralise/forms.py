@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from genrm_cli.errors import UsageError
 from genrm_cli.neutralise.spellings import Changes, Codes, Indices, decode_spelled
-from genrm_cli.regex import compile_regex, escape
+from genrm_cli.texts.regex import compile_regex, escape
 
 FRAME = (r"\[===", r"===\]")
 """Ends of the markers between which the built-in frame shows texts."""

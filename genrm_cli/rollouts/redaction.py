@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from genrm_cli.errors import SettingRef, UsageError, how_to_install
-from genrm_cli.regex import compile_regex
 from genrm_cli.rollouts.private_forms import EMAIL, MARKS, Form
+from genrm_cli.texts.regex import compile_regex
 
 # Of the user's own patterns, of which no kind is known.
 OWN_MARK = "[REDACTED]"

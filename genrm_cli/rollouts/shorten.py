@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
-from genrm_cli.tokens import estimate_tokens
+from genrm_cli.texts.tokens import estimate_tokens
 
 _TURN_TOKENS = 16  # of the markers around a turn
 _IMAGE_TOKENS = 2_048  # of a photograph; vision models of 2026 take 300 to 4,000

@@ -115,7 +115,8 @@ def parse_text_argument(value: object) -> str:
 
 def compile_pattern(text: str) -> re.Pattern[str]:
     """Compile a regular expression; `ValueError` if RE2 does not accept it."""
-    from genrm_cli.regex import compile_regex  # when it is needed: RE2 would delay `genrm --help`
+    # When it is needed: RE2 would delay `genrm --help`.
+    from genrm_cli.texts.regex import compile_regex
 
     return compile_regex(text)
 

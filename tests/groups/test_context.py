@@ -10,7 +10,7 @@ from scored_components import completions, score, settings_of
 
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.shown_requests import iter_shown_requests
-from genrm_cli.tokens import estimate_tokens
+from genrm_cli.texts.tokens import estimate_tokens
 
 LONG = [f"Answer {number}. {'because of the tide ' * 400}So {number}." for number in range(3)]
 CONTEXT = 4_096

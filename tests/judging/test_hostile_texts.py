@@ -111,16 +111,16 @@ def test_an_exact_verdict_is_the_judges_own(name):
 
 @EVERY
 def test_a_repaired_fake_among_other_words_is_no_verdict(name):
-    """A judge that gives no verdict and leaves out the signs of what it quotes."""
+    """A judge gives no verdict of its own and leaves out the signs of what it quotes."""
     profile, family = READERS[name]
     for words in family.says:
         outcome = profile.parse_reply(
-            Reply(f"It says:\n{words}\nI follow none of it."),
+            Reply(f"It says:\n{words}\nI follow none of it.", finish_reason="stop"),
             shown_with(profile, f"I win.\n{words}"),
         )
         assert isinstance(outcome, Failure)
-        unread = FailureKind.NO_VERDICT if name == "judgelm" else FailureKind.AMBIGUOUS
-        assert outcome.kind is unread
+        expected = FailureKind.NO_VERDICT if name == "judgelm" else FailureKind.AMBIGUOUS
+        assert outcome.kind is expected
 
 
 def test_two_partial_quotations_do_not_join_into_a_verdict():

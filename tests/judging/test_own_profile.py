@@ -92,7 +92,8 @@ def test_a_verdict_in_any_alphabet_is_broken_up():
                 "labels": {"A": "better", "B": "worse"},
             }
         )
-        assert own.parse_reply(Reply(verdict), UNQUOTED) == Verdict(4.0, 2.0, 2.0)
+        reply = Reply(verdict, finish_reason="stop")
+        assert own.parse_reply(reply, UNQUOTED) == Verdict(4.0, 2.0, 2.0)
         shown = as_shown(own, PairwisePrompt([], verdict, "Another answer."))
         assert isinstance(own.parse_reply(Reply(shown.response_1), shown), Failure)
 

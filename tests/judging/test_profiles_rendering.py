@@ -87,20 +87,20 @@ def test_no_text_can_close_its_section(name, turn, first, second, principle):
 # new version; keys of the journal cover the whole request, so a text that is sent in some requests
 # only changes these.
 DIGESTS = {
-    "nemotron": "6ad9ef049fd5ff08",
-    "nemotron-plain": "b78946c381ae232a",
-    "nemotron-ultra": "8d923418a96d8403",
-    "nemotron-boxed": "f76c3727f1c94a2a",
-    "brrm": "14fa3c2255aa97e7",
-    "json": "3f32ff32dbd891a2",
-    "arena-hard": "654c7cad36bbde9a",
-    "mt-bench": "a45a5c972de6b35a",
-    "rm-r1": "00e0c62746344dc9",
-    "j1": "0f149fb4feaae7fd",
-    "think-rm": "2fe6af29b5b231ef",
-    "prometheus-2": "8c46684000b6d0a0",
-    "judgelm": "35e0aa71bf00b321",
-    "rubric-rm": "2d854618c82a517d",
+    "nemotron": "f71a4345b1fff9c4",
+    "nemotron-plain": "e832834858b528cc",
+    "nemotron-ultra": "d02cb0eeba34504d",
+    "nemotron-boxed": "af040b7273743e57",
+    "brrm": "ece6a6e7f536f470",
+    "json": "91da4da820416f6a",
+    "arena-hard": "c5eb32536c049df1",
+    "mt-bench": "f4aeec078e7778db",
+    "rm-r1": "c4d9b1b4f5c0bbed",
+    "j1": "1572bd17a7c40738",
+    "think-rm": "1c8117e6a5cc92ad",
+    "prometheus-2": "06245f09e323d821",
+    "judgelm": "85b1fa49e64e7a08",
+    "rubric-rm": "59ad62b859f7ce46",
 }
 
 

@@ -128,9 +128,13 @@ def test_an_open_thought_holds_no_verdict():
 
 
 def test_a_cut_off_reply_needs_a_complete_verdict():
-    """`finish_reason: length` is harmless after a complete verdict and `truncated` before one."""
-    assert read(OBJECT, "length") == EXPECTED
-    assert read(f"{fenced(OBJECT)}\nIn sum, resp", "length") == EXPECTED
+    """`finish_reason: length` is harmless if the reply ends with its verdict, and `truncated`
+    otherwise.
+    """
+    for whole in (OBJECT, fenced(OBJECT), f"{fenced(OBJECT)}\n<|im_end|>"):
+        assert read(whole, "length") == EXPECTED
+    second = f"{fenced(OBJECT)}\nIn sum, resp"
+    assert failure_of(read(second, "length"), "go on") is FailureKind.TRUNCATED
     assert failure_of(read("Response 1 is", "length")) is FailureKind.TRUNCATED
     assert failure_of(read(OBJECT[:-1], "length")) is FailureKind.TRUNCATED
     assert (
@@ -154,7 +158,8 @@ def test_text_without_a_verdict_gives_none():
         "{'score_1': 4, 'score_2': 2, 'ranking': 2}",
         r'{"response_1_analysis": "{\"score_1\": 4, \"score_2\": 2, \"ranking\": 2}"}',
         r'{"broken: "{\"score_1\": 4, \"score_2\": 2, \"ranking\": 2}"',
-        '{"result": {"score_1": 4, "score_2": 2, "ranking": 2}}',
+        '{"a": {"result": {"score_1": 4, "score_2": 2, "ranking": 2}}}',
+        f'{{"draft": {OTHER}, "result": {OBJECT}}}',
         '{"rubric_evaluations": [{"score_1": 4, "score_2": 2, "ranking": 2}]}',
         '{"rubric_evaluations": [{"score_1": 4, "score_2": 2, "ranking": 2}], "overall": ',
         '{"rubric_evaluations": [{"score_1": 4, "score_2": 2, "ranking": 2}]',
@@ -174,8 +179,8 @@ def test_a_missing_key_is_named_and_never_filled():
 
 
 def test_numbers_and_plain_decimal_strings_are_read():
-    """Any JSON number counts, and so does a decimal in quotes."""
-    for value in ["4", "4.0", "4e0", '"4"', '"4.0"', "40e-1"]:
+    """Any JSON number counts, and so does a decimal in quotes, or one of the highest."""
+    for value in ["4", "4.0", "4e0", '"4"', '"4.0"', "40e-1", "4/5", '"4/5"', '"4.0 / 5"', '" 4"']:
         assert read(f'{{"score_1": {value}, "score_2": 2, "ranking": 2}}') == EXPECTED
 
 
@@ -184,24 +189,55 @@ NOT_NUMBERS = [
     "null",
     "[4]",
     "{}",
-    "4/5",
+    "4/10",
     "4 out of 5",
     "4_0",
     "\uff14",
     "four",
-    "**4**",
 ]
 NOT_NUMBERS += [
-    '"4/5"',
+    '"4/10"',
     '"4_0"',
     '"\uff14"',
     '"four"',
     '""',
     '"NaN"',
-    '" 4"',
     '"4e0"',
     '"0x4"',
 ]
+
+
+def test_markup_around_keys_and_values_is_read_through():
+    """What chat models write around JSON leaves one reading, also where the reply is cut after
+    it.
+    """
+    wrapped = f'{{"verdict": {OBJECT}}}'
+    cases = [
+        r'{"score\_1": 4, "score\_2": 2, "ranking": 2}',
+        '{"**score_1**": 4, "**score_2**": 2, "**ranking**": 2}',
+        '{**"score_1"**: 4, **"score_2"**: 2, **"ranking"**: 2}',
+        '{"score_1": 4, "score_2": 2, "ranking": 2,}',
+        '{"score_1": 4, // good\n "score_2": 2, /* weak */ "ranking": 2}',
+        '{ // scores\n"score_1": 4, "score_2": 2/5, "ranking": 2/6}',
+        wrapped,
+        fenced(wrapped),
+        f'{{"note": "Both are fine.", "result": {OBJECT}}}',
+    ]
+    for text in cases:
+        assert read(text) == read(text, "length") == EXPECTED, text
+
+
+def test_bold_keys_in_lines_are_read():
+    """A list in Markdown has one reading, unless its keys stand twice with other numbers."""
+    cases = [
+        "**score_1**: 4\n**score_2**: 2\n**ranking**: 2",
+        "- **score_1:** 4\n- **score_2:** 2/5\n- **ranking:** 2",
+        r'**"score\_1"**: 4, **"score\_2"**: 2, **"ranking"**: 2',
+    ]
+    for text in cases:
+        assert read(text) == EXPECTED, text
+        assert failure_of(read(text, "length")) is FailureKind.TRUNCATED
+        assert failure_of(read(f"{text}\n**score_1**: 1")) is FailureKind.AMBIGUOUS
 
 
 def test_what_is_not_plainly_a_number_is_no_verdict():
@@ -341,8 +377,6 @@ def test_broken_strings_do_not_hide_the_numbers():
 def test_the_last_resort_reads_plain_numbers_after_their_keys():
     """Where JSON cannot be decoded, unescaped keys followed by plain numbers are enough."""
     cases = [
-        '{"score_1": 4, "score_2": 2, "ranking": 2,}',
-        '{"score_1": 4, // good\n "score_2": 2, "ranking": 2}',
         '{"score_1": 4 "score_2": "2" "ranking": 2',
         '{"analysis": "torn, "score_1": 4, "score_2": 2, "ranking": 2\n```',
     ]

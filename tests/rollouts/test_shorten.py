@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.shorten import Room, shorten_view
 from genrm_cli.rollouts.views import SharedView
-from genrm_cli.tokens import estimate_tokens
+from genrm_cli.texts.tokens import estimate_tokens
 
 ROOM = Room(1_000, 2)
 

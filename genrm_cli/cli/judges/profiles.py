@@ -84,7 +84,9 @@ def _parsed_text(profile: "AnyProfile", prompt: "Prompt", reply: str) -> str:
     from genrm_cli.judging.requests import Reply
     from genrm_cli.verdicts import Failure, Grades, Verdict
 
-    read = profile.parse_reply(Reply(reply), neutralise_prompt(profile, prompt, {}))
+    read = profile.parse_reply(
+        Reply(reply, finish_reason="stop"), neutralise_prompt(profile, prompt, {})
+    )
     if isinstance(read, Failure):
         return f"no verdict: {read.kind}: {read.detail}"
     if isinstance(read, Verdict):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
-from genrm_cli.rollouts.reading.reasoning import split_reasoning
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn, UnreadableRecordError
+from genrm_cli.texts.reasoning import split_reasoning
 
 # JudgeBench, RewardBench and RM-Bench, and the names of our own formats
 _ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")

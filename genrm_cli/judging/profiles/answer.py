@@ -1,25 +1,32 @@
 """Find the judge's answer in a reply, the text after its thinking, and map it to a verdict.
 
+An unfinished answer is none: a draft in an open thought never counts, and in a reply that its
+server did not end as finished, only a verdict with which the reply ends (`pick_own`).
+
 A response may hold a verdict in the judge's form. It was broken up in the prompt
 (`neutralise_prompt`), so a judge that quotes it word for word writes no verdict. What is left is a
 judge that repairs what it quotes (`pick_own`).
 
 Readers of answers return what they read, or raise `UnreadableError`."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from genrm_cli.judging.requests import BrokenForms, Prompt, Reply
+from genrm_cli.texts.reasoning import find_answer, iter_tag_spans, strip_end_tokens
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
-THINK = "<think>"
+# Servers' words for a reply that ends by itself: OpenAI, TGI and llama.cpp, Anthropic.
+_FINISHED = frozenset(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls"))
+_CUT_OFF = "length"
+# May follow a verdict without making it one of several words.
+_CLOSING_SIGNS = re.compile(r"[\s*_`\"'.)]*")
 
 Parsed = TypeVar("Parsed")
-END_THINK = "</think>"
-_ANY_THINK = re.compile("</?think>")
 _SHOWN_END_CHARS = 40  # the last words of an answer show whether it was cut off, or in another form
 
 
@@ -50,17 +57,24 @@ class Answer(NamedTuple):
 
     Attributes:
         start: its position in the text of the reply.
+        unfinished: why it may go on, in the server's word, empty if the server gave none; None for
+            a finished answer.
         broken: what was broken up in the prompt, which the judge may quote.
     """
 
     text: str
     start: int
-    cut_off: bool
+    unfinished: str | None = None
     broken: BrokenForms | None = None
 
     def is_held(self, text: str) -> bool:
-        """Whether all that makes this text a verdict was broken up in one of the responses."""
+        """Whether all that makes this text a verdict was broken up in a response."""
         return self.broken is not None and self.broken.is_held(text)
+
+    def ends_at(self, end: int, closing: str = "") -> bool:
+        """Whether no word follows a place, but for `closing`."""
+        rest = strip_end_tokens(self.text[end:])[0].replace(closing, "", 1)
+        return _CLOSING_SIGNS.fullmatch(rest) is not None
 
     def may_repair(self, start: int, end: int) -> bool:
         """Whether a passage may be a quotation without its signs: a response holds it, and other
@@ -82,15 +96,14 @@ ReadAnswer = Callable[[Answer], Parsed]
 def parse_answer(
     reply: Reply, prompt: Prompt, read: ReadAnswer[Parsed], opening: re.Pattern[str] | None = None
 ) -> Parsed | Failure:
-    """Parse the text after the last `</think>`.
+    """Parse the text after the last thought.
 
     `read` is called with a non-blank answer; its `no_verdict` becomes `truncated` if the answer was
     cut off. A reply without an answer is `refused`, `empty` or `truncated`. `opening` matches the
     beginning of the family's answers, but not of thoughts: in a reply that begins this way, a
     `</think>` may be quoted, and the text after it may come from a candidate. It is `ambiguous`
     with that opening and another verdict before its first thought, or with another verdict before a
-    tag that may be quoted from a response.
-    """
+    tag that may be quoted from a response."""
     return attempt(_parse_answer, reply, prompt, read, opening)
 
 
@@ -109,49 +122,59 @@ def _parse_answer(
         raise unreadable(
             f"refused: {excerpt(reply.refusal or 'content_filter')}", FailureKind.REFUSED
         )
-    cut_off = reply.finish_reason == "length"
-    text = reply.text.rpartition(END_THINK)[2]
-    answer = Answer(text, len(reply.text) - len(text), cut_off, prompt.broken)
-    if not text.strip():
+    unfinished = _unfinished(reply)
+    start = find_answer(reply.text).start
+    answer = Answer(reply.text[start:], start, unfinished, prompt.broken)
+    if not answer.text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
         found = "only reasoning, no answer after it" if thought else "no text at all"
-        if cut_off:
-            raise _truncated(found)
+        if unfinished:
+            raise _truncated(unfinished, found)
         raise unreadable(
             f"{found} (finish_reason: {excerpt(reply.finish_reason)})", FailureKind.EMPTY
         )
     try:
         parsed = read(answer)
     except UnreadableError as error:
-        failure = error.failure
-        if failure.kind is FailureKind.NO_VERDICT and cut_off:
-            raise _truncated(failure.detail) from error
+        if error.failure.kind is FailureKind.NO_VERDICT and unfinished:
+            raise _truncated(unfinished, error.failure.detail) from error
         raise
-    for start, end in _spans_before_tags(reply.text, answer, opening):
-        earlier = attempt(read, Answer(reply.text[start:end], start, False, prompt.broken))
+    for begin, end in _spans_before_tags(reply.text, answer, opening):
+        earlier = attempt(read, Answer(reply.text[begin:end], begin, broken=prompt.broken))
         if earlier != parsed and not (
             isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
         ):
-            raise ambiguous(f"two verdicts, and {END_THINK} between them")
+            raise ambiguous("two verdicts, and the end of a thought between them")
     return parsed
 
 
-def _truncated(found: str) -> UnreadableError:
-    return unreadable(f"cut off by the token limit: {found}", FailureKind.TRUNCATED)
+def _unfinished(reply: Reply) -> str | None:
+    reason = (reply.finish_reason or "").lower()
+    return None if reason in _FINISHED else reason
+
+
+def _truncated(reason: str, found: str) -> UnreadableError:
+    cause = (
+        "cut off by the token limit"
+        if reason == _CUT_OFF
+        else f"not finished (finish_reason: {excerpt(reason)})"
+    )
+    return unreadable(f"{cause}: {found}", FailureKind.TRUNCATED)
 
 
 def _spans_before_tags(
     text: str, answer: Answer, opening: re.Pattern[str] | None
 ) -> Iterator[tuple[int, int]]:
     """Yield the parts of a reply that are answers if the tags after them are quotations."""
+    tags = list(iter_tag_spans(text))
     # What follows a tag that a response held, too, may be a quotation.
-    may_quote = answer.is_held(END_THINK)
+    may_quote = any(map(answer.is_held, {text[start:end] for start, end in tags}))
     if not may_quote and (opening is None or opening.match(text) is None):
         return
-    start = 0
-    for tag in _ANY_THINK.finditer(text):
-        yield start, tag.start()
-        start = tag.end()
+    begin = 0
+    for start, end in tags:
+        yield begin, start
+        begin = end
         if not may_quote:
             return
 
@@ -159,9 +182,7 @@ def _spans_before_tags(
 def parse_prose(
     reply: Reply, prompt: Prompt, read: ReadAnswer[Parsed], opening: re.Pattern[str] | None = None
 ) -> Parsed | Failure:
-    """Parse an answer in prose, in which `<think>` always begins a thought and is never a
-    quotation.
-    """
+    """Parse an answer in prose, in which an opening tag begins a thought and is no quotation."""
 
     def read_prose(answer: Answer) -> Parsed:
         refuse_open_thought(answer.text)
@@ -174,7 +195,7 @@ def parse_first_turn(reply: Reply, prompt: Prompt) -> str | Failure:
     """Return the first of two replies without its thinking, or a failure if it was cut off."""
 
     def read(answer: Answer) -> str:
-        if answer.cut_off:
+        if answer.unfinished:
             raise unreadable("in the first of two turns")
         return answer.text.strip()
 
@@ -183,8 +204,8 @@ def parse_first_turn(reply: Reply, prompt: Prompt) -> str | Failure:
 
 def refuse_open_thought(text: str) -> None:
     """Refuse a text in which a thought is not closed."""
-    if THINK in text:
-        raise unreadable(f"{THINK} is opened and never closed")
+    if tag := find_answer(text).open_tag:
+        raise unreadable(f"{tag} is opened and never closed")
 
 
 def excerpt(value: object) -> str:
@@ -198,14 +219,18 @@ def excerpt(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Carrier(Generic[Parsed]):
-    """A passage in the form of a verdict, from `start` to before `end`; `form` numbers the forms of
-    a family.
+    """A passage in the form of a verdict, from `start` to before `end`.
+
+    Attributes:
+        form: the number of its form, of those of a family.
+        may_go_on: whether a longer text would be another verdict: `8 1` of `8 10`.
     """
 
     start: int
     end: int
     result: Parsed | Failure
     form: int = 0
+    may_go_on: bool = False
 
     @property
     def parsed(self) -> Parsed:
@@ -227,13 +252,15 @@ def pick_own(
     *,
     agree: Callable[[Carrier[Parsed], Carrier[Parsed]], bool] = agree_exactly,
     ignore_unreadable: bool = True,
+    closing: str | None = "",
 ) -> Carrier[Parsed]:
     """Return the last carrier in the judge's own words.
 
     A carrier that says what was broken up in a response is a quotation if another carrier follows
     it that does not. The answer is `ambiguous` if own carriers disagree, or if a response holds all
     of them and the last one stands among other words in an answer without signs. With
-    `ignore_unreadable`, those that cannot be read contradict none.
+    `ignore_unreadable`, those that cannot be read contradict none. In an unfinished answer, nothing
+    but `closing` may follow it; None if more of the verdict does.
 
     Raises:
         UnreadableError: the last carrier cannot be read, the answer is ambiguous, or, in the words
@@ -269,6 +296,9 @@ def pick_own(
         isinstance(each.result, Failure) or agree(each, chosen) for each in own
     ):
         raise ambiguous("two verdicts that contradict each other")
+    is_last = closing is None or answer.ends_at(chosen.end, closing)
+    if answer.unfinished is not None and (chosen.may_go_on or not is_last):
+        raise unreadable("a verdict, but it may go on")
     return chosen
 
 
@@ -283,7 +313,7 @@ MEANINGS: Mapping[str, Verdict] = {
 }
 """The verdict that each label stands for; labels describe the first response."""
 
-_DECIMAL = re.compile(r"[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_DECIMAL = re.compile(r"(?P<number>[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)(?:\s?/\s?(?P<of>[0-9]{1,9}))?")
 # The distance of two scores as a share of their scale, and the rankings if the first or the second
 # leads: 3 and 1.5 points of 1 to 5.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))
@@ -318,12 +348,16 @@ def verdict_of_grades(first: float, second: float) -> Verdict:
     return Verdict(first, second, _ranking((first - second) / (MAX_SCORE - MIN_SCORE)))
 
 
-def parse_decimal(text: str) -> float | None:
-    """Return the decimal number in a text, ignoring spaces around it; None for anything else
-    (`4/5`, `nan`).
+def parse_number(value: object, highest: float = math.nan) -> float | None:
+    """Return the number that a value of a judge is: a number, or a text with a decimal (`4`), or
+    with one as a part of the highest (`4/5`); None for anything else (`4/10`, `nan`).
     """
-    stripped = text.strip()
-    return float(stripped) if _DECIMAL.fullmatch(stripped) else None
+    if isinstance(value, float):
+        return value
+    found = _DECIMAL.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None or (found["of"] and float(found["of"]) != highest):
+        return None
+    return float(found["number"])
 
 
 def _ranking(lead: float) -> float:

@@ -22,13 +22,13 @@ from genrm_cli.judging.profiles.prompt import (
 from genrm_cli.judging.profiles.toml_table import NamedTable, TomlTable, parse_table, version_of
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.neutralise.forms import FRAME, fold
-from genrm_cli.regex import escape
+from genrm_cli.texts.regex import escape
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")
 
 # A literal word in braces, or a placeholder.
 _PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")
-_READING = 5  # increase it when the parsing of replies or the rendering of texts changes
+_READING = 6  # increase it when the parsing of replies or the rendering of texts changes
 
 
 class _MessageTable(TomlTable):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import field
 
@@ -19,18 +19,18 @@ from genrm_cli.judging.profiles.answer import (
     attempt,
     excerpt,
     out_of_range,
-    parse_decimal,
+    parse_number,
     parse_prose,
     pick_own,
     unreadable,
     verdict_of_scores,
 )
-from genrm_cli.judging.profiles.json_objects import Pairs, iter_objects, key_form
-from genrm_cli.judging.profiles.scores_json import FORMS, KEYS, parse_scores_json
+from genrm_cli.judging.profiles.json_objects import Pairs, find_objects, key_form, key_pattern
+from genrm_cli.judging.profiles.scores_json import FORMS, parse_scores_json
 from genrm_cli.judging.profiles.toml_table import TomlTable
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.neutralise.forms import fold_pattern
-from genrm_cli.regex import compile_regex, escape
+from genrm_cli.texts.regex import compile_regex, escape
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, Verdict
 
 _Member = Literal["score_1", "score_2", "ranking", "label"]
@@ -59,8 +59,19 @@ class VerdictTable(TomlTable):
 
 Members = Mapping[Any, str]
 """The text found for each member of a verdict."""
-Find = Callable[[Answer], list[tuple[int, int, Members]]]
-"""Find the verdicts of an answer, each with its start and end, in order."""
+
+
+class _FoundVerdict(NamedTuple):
+    """A verdict in an answer, from `start` to before `end`; for `may_go_on` see `Carrier`."""
+
+    start: int
+    end: int
+    members: Members
+    may_go_on: bool = False
+
+
+Find = Callable[[Answer], list[_FoundVerdict]]
+"""Find the verdicts of an answer, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,12 @@ class _Reading:
             if verdict is None:
                 raise unreadable(f"{excerpt(label)} is not one of {', '.join(self.labels)}")
             return verdict
-        numbers = {member: parse_decimal(found[member]) for member in KEYS if member in found}
+        highest = {"score_1": self.scale[1], "score_2": self.scale[1], "ranking": MAX_RANKING}
+        numbers = {
+            member: parse_number(found[member], most)
+            for member, most in highest.items()
+            if member in found
+        }
         first = numbers.get("score_1")
         second = numbers.get("score_2")
         if first is None or second is None or None in numbers.values():
@@ -143,9 +159,15 @@ def _read(readings: list[_Reading], answer: Answer) -> Verdict:
     with it.
     """
     carriers = [
-        Carrier(start, end, attempt(reading.verdict_of, found), form)
+        Carrier(
+            found.start,
+            found.end,
+            attempt(reading.verdict_of, found.members),
+            form,
+            found.may_go_on,
+        )
         for form, reading in enumerate(readings)
-        for start, end, found in reading.find(answer)
+        for found in reading.find(answer)
     ]
     in_order = sorted(carriers, key=attrgetter("start"))
     return pick_own(answer, in_order, "no verdict in the expected form", agree=_agree).parsed
@@ -161,29 +183,35 @@ def _agree(one: Carrier[Verdict], other: Carrier[Verdict]) -> bool:
     return (leads[0] > 0, leads[0] < 0) == (leads[1] > 0, leads[1] < 0)
 
 
-def _find_matches(pattern: re.Pattern[str], answer: Answer) -> list[tuple[int, int, Members]]:
-    matches = list(pattern.finditer(answer.text))
-    # A match at the cut may be incomplete: `B=1` may be the start of `B=10`.
-    if answer.cut_off and matches and matches[-1].end() >= len(answer.text.rstrip()):
-        return []
-    found: list[tuple[int, int, Members]] = []
-    for match in matches:
+def _find_matches(pattern: re.Pattern[str], answer: Answer) -> list[_FoundVerdict]:
+    found: list[_FoundVerdict] = []
+    for match in pattern.finditer(answer.text):
         members = {name: text for name, text in match.groupdict().items() if text is not None}
-        found.append((match.start(), match.end(), members))
+        found.append(_FoundVerdict(*match.span(), members, _may_go_on(match, members, answer)))
     return found
 
 
-def _find_objects(keys: Mapping[_Member, str], answer: Answer) -> list[tuple[int, int, Members]]:
+def _may_go_on(match: re.Match[str], members: Members, answer: Answer) -> bool:
+    """Return whether more text would make another verdict of a match: `8 1` of `8 10`, `A` of `A
+    and B`.
+    """
+    if "label" in members and not answer.unfinished:
+        return False  # where no server says why a reply ends, a known label ends it
+    last = answer.text[match.end() - 1 : match.end()]
+    following = answer.text[match.end() : match.end() + 1]
+    return (last.isalnum() or last == ".") and not following.isspace()
+
+
+def _find_objects(keys: Mapping[_Member, str], answer: Answer) -> list[_FoundVerdict]:
     names = tuple(keys.values())
-    found: list[tuple[int, int, Members]] = []
-    for each in iter_objects(answer.text, names):
+    found: list[_FoundVerdict] = []
+    for each in find_objects(answer.text, names):
         if each.pairs and {name for name, _ in each.pairs}.issuperset(names):
             members = {member: _text_of(each.pairs, key) for member, key in keys.items()}
-            found.append((each.start, each.end, members))
+            found.append(_FoundVerdict(each.start, each.end, members))
     # A key after the objects belongs to the judge's own, malformed verdict; the objects are
     # quotations.
-    named = re.compile(rf'"(?<!\\")(?:{"|".join(map(re.escape, names))})"\s*+:')
-    return [] if found and named.search(answer.text, found[-1][1]) else found
+    return [] if found and key_pattern(names).search(answer.text, found[-1].end) else found
 
 
 def _text_of(pairs: Pairs, key: str) -> str:

@@ -26,7 +26,8 @@ r"""Profiles: how one family of judges is prompted, and how its reply is parsed.
     ...     parse_reply=partial(parse_prose, read=read),
     ...     verdict_forms=(r"Winner:",),
     ... )
-    >>> ACME.parse_reply(Reply("B says why.\nWinner: B"), PairwisePrompt([], "Yes.", "Yes, as ..."))
+    >>> said = Reply("B says why.\nWinner: B", finish_reason="stop")
+    >>> ACME.parse_reply(said, PairwisePrompt([], "Yes.", "Yes, as ..."))
     Verdict(score_1=2.0, score_2=4.0, ranking=5.0, defaulted=False)
 
 An installed package registers such an object as an entry point of the group `genrm.profiles`.

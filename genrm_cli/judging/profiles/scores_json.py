@@ -19,6 +19,7 @@ from genrm_cli.judging.profiles.answer import (
     excerpt,
     out_of_range,
     parse_answer,
+    parse_number,
     pick_own,
     refuse_open_thought,
     unreadable,
@@ -27,8 +28,9 @@ from genrm_cli.judging.profiles.json_objects import (
     FoundObject,
     Pairs,
     find_closing_brace,
-    iter_objects,
+    find_objects,
     key_form,
+    key_pattern,
     text_without,
 )
 from genrm_cli.judging.requests import Prompt, Reply
@@ -44,24 +46,21 @@ from genrm_cli.verdicts import (
 )
 
 KEYS = ("score_1", "score_2", "ranking")
-FORMS = (key_form((*KEYS, "overall", "rubric_evaluations")),)
+_EVERY_KEY = (*KEYS, "overall", "rubric_evaluations")
+FORMS = (key_form(_EVERY_KEY),)
 """The forms of these verdicts, for `AnyProfile.verdict_forms`."""
 
 _SCORES = (MIN_SCORE, MAX_SCORE)
 _RANKINGS = (MIN_RANKING, MAX_RANKING)
 _RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
-_PLAIN_DECIMAL = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?")
 _OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
-# Patterns that begin with a literal are searched for several times as fast as those that begin with
-# a look behind it.
-_OVERALL = re.compile(r'"(?<!\\")overall"\s*+:\s*+\{')
-_KEY = re.compile(r'"(?<!\\")(?:score_1|score_2|ranking)"\s*+:')
-# A value is followed by a comma, a brace, the next key, a fence or the end of the line. "4 out of
-# 5" is not a value.
+_OVERALL = re.compile(rf"{key_pattern(('overall',)).pattern}\s*+\{{")
+_KEY = key_pattern(KEYS)
+# A value is followed by a comma, a brace, the next key, a fence, a comment or the end of the line.
+# "4 out of 5" is not a value.
 _LOOSE_FIELD = re.compile(
-    r'"(?<!\\")(?P<key>score_1|score_2|ranking)"\s*+:\s*+'
-    r'(?P<quote>"?)(?P<value>[^\s,}"`]{0,40}+)(?P=quote)'
-    r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|\Z)))?'
+    rf'{_KEY.pattern}\s*+(?P<quote>"?)(?P<value>[^\s,}}"`]{{0,40}}+)(?P=quote)'
+    r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|//|/\*|\Z)))?'
 )
 
 Fields = Mapping[str, Sequence[object]]
@@ -73,15 +72,15 @@ def parse_scores_json(reply: Reply, prompt: Prompt) -> Verdict | Failure:
     never raises.
 
     All objects with the keys must agree, except those quoted in another spelling (`pick_own`). A
-    string that is a plain decimal ("4") counts as a number; "4/5", true and null do not. If no
+    string with a decimal ("4", "4/5") counts as a number; "4/10", true and null do not. If no
     object with any of the keys can be decoded, the text itself is searched for the keys, unless the
-    reply was cut off."""
+    reply is unfinished."""
     return parse_answer(reply, prompt, _read_answer, _OPENING)
 
 
 def _read_answer(answer: Answer) -> Verdict:
     text = answer.text
-    objects = list(iter_objects(text, KEYS))
+    objects = find_objects(text, _EVERY_KEY)
     fields_of = {found.start: _fields_of(found.pairs) for found in objects}
     stated = [found for found in objects if fields_of[found.start]]
     refuse_open_thought(text_without(text, stated))
@@ -100,8 +99,8 @@ def _read_answer(answer: Answer) -> Verdict:
 
 
 def _read_broken(answer: Answer, objects: Sequence[FoundObject]) -> Verdict:
-    """Search an answer without a readable object for the keys, unless it was cut off."""
-    if answer.cut_off:
+    """Search an answer without a readable object for the keys, unless it is unfinished."""
+    if answer.unfinished is not None:
         raise unreadable(f"no complete object with {', '.join(KEYS)}")
     # Keys deep inside a decoded object are not a verdict.
     text = text_without(answer.text, (found for found in objects if found.pairs is not None))
@@ -144,7 +143,8 @@ def _is_contradicted(
         return True
     behind = text_without(answer, (found for found in stated if found.start > own.start), own.end)
     return any(
-        _to_number(_loose_value(found)) != getattr(verdict, found["key"])
+        parse_number(_loose_value(found), _RANGES[_loose_key(found)][1])
+        != getattr(verdict, _loose_key(found))
         for found in _LOOSE_FIELD.finditer(behind)
     )
 
@@ -161,10 +161,14 @@ def _read_loosely(answer: str) -> Verdict:
         raise unreadable("rubric_evaluations without a readable overall")
     fields: dict[str, list[object]] = {}
     for found in _LOOSE_FIELD.finditer(answer, overall.end() if overall else 0):
-        fields.setdefault(found["key"], []).append(_loose_value(found))
+        fields.setdefault(_loose_key(found), []).append(_loose_value(found))
     if not fields:
         raise unreadable(f"none of {', '.join(KEYS)}; ends with {excerpt(answer[-40:])}")
     return _read_fields(fields)
+
+
+def _loose_key(field: re.Match[str]) -> str:
+    return field["key"].replace("\\", "")
 
 
 def _loose_value(field: re.Match[str]) -> str:
@@ -180,25 +184,17 @@ def _read_fields(fields: Fields) -> Verdict:
 
 
 def _read_number(key: str, values: Sequence[object]) -> float:
-    numbers = [_to_number(value) for value in values]
+    low, high = _RANGES[key]
+    numbers = [parse_number(value, high) for value in values]
     if len(numbers) > 1 and len(set(numbers)) > 1:
         given = " and ".join(excerpt(value) for value in values[:3])
         raise ambiguous(f"{key} is given more than once: {given}")
     number = numbers[0]
     if number is None:
         raise unreadable(f"{key} is not a number: {excerpt(values[0])}")
-    low, high = _RANGES[key]
     if not low <= number <= high:  # also true for NaN
         raise out_of_range(key, number, low, high)
     return number
-
-
-def _to_number(value: object) -> float | None:
-    if isinstance(value, float):
-        return value
-    if isinstance(value, str) and _PLAIN_DECIMAL.fullmatch(value):
-        return float(value)
-    return None
 
 
 def _in_words(verdict: Verdict) -> str:

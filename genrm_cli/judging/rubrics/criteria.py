@@ -125,7 +125,7 @@ def turn_of(quoted: str, prompt: ListwisePrompt) -> int | None:
 
 CRITERIA = graded_profile(
     "rubric-row",
-    3,
+    4,
     "one response by the criteria of its row; the value is the share of points met, 0 to 1",
     "criteria",
     {
@@ -138,7 +138,7 @@ CRITERIA = graded_profile(
 )
 CONSTRAINTS = graded_profile(
     "constraints",
-    3,
+    4,
     "one response by the constraints of its scenario; the value is 0 if any is broken, else 1",
     "constraints",
     {"constraints": list_of(CONSTRAINT)},

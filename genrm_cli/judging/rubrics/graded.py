@@ -8,12 +8,13 @@ value), and strictly everywhere else.
 An object may hold neither unexpected nested values nor a key in the wrong place: they could be the
 judge's real answer, if a response that it quotes has torn its object in two."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from genrm_cli.judging.profiles.answer import ambiguous, excerpt, parse_decimal, unreadable
+from genrm_cli.judging.profiles.answer import ambiguous, excerpt, parse_number, unreadable
 from genrm_cli.judging.profiles.json_objects import key_form, parse_object
 from genrm_cli.judging.profiles.profile import GREEDY, ChatMessage, Fields, GradingProfile, freeze
 from genrm_cli.judging.profiles.prompt import render_listwise
@@ -181,13 +182,15 @@ class _GradedForm:
             value = " ".join(str(value).lower().replace("_", " ").split())
             is_wrong = value not in schema["enum"]
         else:
-            value = parse_decimal(value) if isinstance(value, str) else value
-            is_wrong = not isinstance(value, float)
-            if not is_wrong and value not in schema.get("enum", [value]):
+            number = parse_number(value, max(schema.get("enum", [math.nan])))
+            if number is None:
+                raise unreadable(f"{key} is {excerpt(value)}")
+            if number not in schema.get("enum", [number]):
                 expected = " or ".join(f"{each:.15g}" for each in schema["enum"])
                 raise unreadable(
-                    f"{key} is {value:g}, expected {expected}", FailureKind.OUT_OF_RANGE
+                    f"{key} is {number:g}, expected {expected}", FailureKind.OUT_OF_RANGE
                 )
+            return number
         if is_wrong:
             raise unreadable(f"{key} is {excerpt(value)}")
         return value

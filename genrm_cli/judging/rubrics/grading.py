@@ -24,7 +24,7 @@ from genrm_cli.judging.rubrics.graded import (
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 from genrm_cli.verdicts import Grades
 
-FORM_VERSION = 5
+FORM_VERSION = 6
 """Increased whenever the prompt or its parsing changes, for any set."""
 
 _TASK = f"""\
@@ -221,7 +221,7 @@ def _grade_clusters(prompt: ListwisePrompt, given: Given) -> Grades:
 
 CLUSTERS = graded_profile(
     "clusters",
-    4,
+    5,
     "all responses of a group sorted by their tactic in one call; values are the clusters' "
     "numbers from 0",
     "clusters",

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.profiles.answer import parse_decimal
+from genrm_cli.judging.profiles.answer import parse_number
 from genrm_cli.judging.profiles.profile import Fields
 from genrm_cli.judging.profiles.toml_table import NamedTable, TomlTable, parse_table, version_of
 
@@ -101,7 +101,7 @@ def _score_map_of(scores: list[float] | dict[str, Any] | None, where: str) -> Sc
     meanings: dict[Any, Any] = scores if isinstance(scores, dict) else dict.fromkeys(scores, "")
     numbers: dict[float, str] = {}
     for given, meaning in meanings.items():
-        score = parse_decimal(given) if isinstance(given, str) else given
+        score = parse_number(given) if isinstance(given, str) else given
         if score is None or not math.isfinite(score):
             raise UsageError(f"{where}: the score {given!r} is not a number.")
         if not isinstance(meaning, str):  # TOML parsed the decimal point of a score as a path

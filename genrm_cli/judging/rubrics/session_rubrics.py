@@ -33,7 +33,7 @@ SESSION_SET = "session"
 CONSTRAINTS_NAME = "rubric_constraints"
 TURNS_NAME = "rubric_turns"
 _SAFETY = "rubric_safety"
-_VERSION = 2
+_VERSION = 3
 _ASSISTANT = "[--- ASSISTANT ---]"
 _TURN = Rubric("Turn", "", score_map=tuple((float(score), "") for score in range(1, 6)))
 

@@ -8,10 +8,10 @@ from enum import StrEnum
 from functools import lru_cache
 
 from genrm_cli.json_types import JsonObject, field_at
-from genrm_cli.regex import compile_regex
 from genrm_cli.rewards.component import Column, Ids, Lines, LocalKind, Rollouts
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, Option
+from genrm_cli.texts.regex import compile_regex
 
 
 class AnswerForm(StrEnum):

@@ -18,7 +18,6 @@ from genrm_cli.rollouts.reading.messages import (
     turns_of_messages,
     turns_of_prompt,
 )
-from genrm_cli.rollouts.reading.reasoning import opened_at_end, strip_end_tokens
 from genrm_cli.rollouts.reading.templates import DecodedPrompt, read_prompt, split_output
 from genrm_cli.rollouts.reading.values import (
     has_text,
@@ -30,6 +29,7 @@ from genrm_cli.rollouts.reading.values import (
     object_or_empty,
 )
 from genrm_cli.rollouts.rollout import Item, Items, ToolResult, Turn, UnreadableRecordError
+from genrm_cli.texts.reasoning import opened_at_end, strip_end_tokens
 
 # The field of a request with the prompt, and those where its system prompt may be.
 _ASKED = (

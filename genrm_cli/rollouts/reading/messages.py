@@ -18,7 +18,6 @@ from genrm_cli.rollouts.reading.message_parts import (
     result_text,
     text_of_parts,
 )
-from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.reading.values import (
     first_text,
     iter_strings,
@@ -45,6 +44,7 @@ from genrm_cli.rollouts.rollout import (
     call_text,
     join_texts,
 )
+from genrm_cli.texts.reasoning import split_reasoning, strip_end_tokens
 
 REASONING = "reasoning"
 """The role of a message that is reasoning of the policy; it is part of no prompt."""

@@ -10,14 +10,14 @@ from functools import cached_property
 from importlib.resources import files
 
 from genrm_cli.rollouts.reading.known_names import ROLES
-from genrm_cli.rollouts.reading.reasoning import (
+from genrm_cli.rollouts.reading.values import words
+from genrm_cli.rollouts.rollout import Media, Turn, Turns
+from genrm_cli.texts.reasoning import (
     END_TOKENS,
     opened_at_end,
     rstripped_end,
     strip_end_tokens,
 )
-from genrm_cli.rollouts.reading.values import words
-from genrm_cli.rollouts.rollout import Media, Turn, Turns
 
 
 @dataclass(frozen=True)

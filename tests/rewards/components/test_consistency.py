@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from linear_time import LINEAR, growth
 
-from genrm_cli.regex import compile_regex
 from genrm_cli.rewards.components.consistency import AnswerForm, consistency_values, extract_answer
+from genrm_cli.texts.regex import compile_regex
 
 
 def test_the_last_box():

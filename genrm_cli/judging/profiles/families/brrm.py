@@ -35,7 +35,7 @@ def _read(answer: Answer) -> Verdict:
 PROFILE = Profile(
     name="brrm",
     models=("*qwen3-nemotron-8b-brrm", "*qwen3-nemotron-14b-brrm"),
-    version=2,
+    version=3,
     about="NVIDIA Qwen3-Nemotron BRRM, in two turns (two calls); the better response is boxed: 1 "
     "is 4, 2, ranking 2; "
     "2 is 2, 4, 5",

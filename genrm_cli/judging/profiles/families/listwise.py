@@ -17,6 +17,7 @@ from genrm_cli.judging.profiles.answer import (
     ambiguous,
     excerpt,
     out_of_range,
+    parse_number,
     unreadable,
 )
 from genrm_cli.judging.profiles.json_objects import Pairs, key_form, parse_object
@@ -133,12 +134,13 @@ def _read_scores(form: ListForm, labels: Sequence[str], entries: object) -> dict
     if not isinstance(entries, tuple):
         raise unreadable("the scores are not an object")
     scores: dict[str, float] = {}
-    for label, score in entries:
+    for label, value in entries:
         if label not in labels:
             raise unreadable(f"unknown label {excerpt(label)}")
         if label in scores:
             raise ambiguous(f"label {label} is scored twice")
-        if not isinstance(score, float):
+        score = parse_number(value, form.highest)
+        if score is None:
             raise unreadable(f"the score of {label} is not a number")
         if not form.lowest <= score <= form.highest:
             raise out_of_range("a score", score, form.lowest, form.highest)
@@ -171,7 +173,7 @@ def _grade(form: ListForm, scores: Mapping[str, float], order: list[str], label:
 
 PROFILE = GradingProfile(
     name="listwise",
-    version=3,
+    version=4,
     about="any chat model, all responses of a list in one call; scores 1 to 10 and the ranking",
     request_fields=THINKING,
     takes_reference=True,

@@ -41,7 +41,7 @@ def render_turn(role: str, text: str) -> ChatMessage:
 PROFILE = Profile(
     name="nemotron",
     models=("*qwen3-nemotron-235b-a22b-genrm", "*qwen3-nemotron-235b-a22b-genrm-2603"),
-    version=3,
+    version=4,
     about="NVIDIA GenRM 235B and 2603 with their roles response_1, response_2, principle (vLLM, "
     "TensorRT-LLM); "
     "scores 1 to 5 and ranking, unchanged",

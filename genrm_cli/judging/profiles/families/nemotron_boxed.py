@@ -16,7 +16,7 @@ from genrm_cli.judging.profiles.answer import (
     attempt,
     excerpt,
     out_of_range,
-    parse_decimal,
+    parse_number,
     parse_prose,
     pick_own,
     unreadable,
@@ -74,11 +74,13 @@ def read_boxes(
         for fence in fences
         for box in _BOX.finditer(fence[1])
     ]
-    return pick_own(answer, boxes, rf"no \boxed{{}} under {title}").parsed
+    # Only the ranking ends the answer.
+    closing = f"[The End of {title}]" if fenced is RANKING else None
+    return pick_own(answer, boxes, rf"no \boxed{{}} under {title}", closing=closing).parsed
 
 
 def _read_box(box: str, title: str, count: int, bounds: tuple[float, float]) -> tuple[float, ...]:
-    decimals = map(parse_decimal, box.split(","))
+    decimals = map(parse_number, box.split(","))
     numbers = [math.nan if number is None else number for number in decimals]
     if len(numbers) != count or math.nan in numbers:
         raise unreadable(f"{title}: {excerpt(box)} is not {count} number(s)")
@@ -94,7 +96,7 @@ PROFILE = Profile(
         "*llama-3_3-nemotron-super-49b-genrm",
         "*llama-3_3-nemotron-super-49b-genrm-multilingual",
     ),
-    version=2,
+    version=3,
     about="NVIDIA Nemotron Super 49B GenRM with its roles response_1, response_2; boxed scores 1 "
     "to 5 and ranking "
     "1 to 6, unchanged",

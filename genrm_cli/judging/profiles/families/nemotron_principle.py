@@ -44,6 +44,8 @@ def _parse_reply(reply: Reply, prompt: ListwisePrompt) -> Grades | Failure:
 
     def read(answer: Answer) -> Grades:
         own = pick_own(answer, _find_judgements(answer.text), "no Final Judgement: Yes or No")
+        if answer.unfinished and own.end == len(answer.text):
+            raise unreadable(f"{own.parsed} may be the beginning of another word")
         # Tokens are counted from the end, because those of thoughts may come before the text.
         following = reply.text[answer.start + own.start :]
         margin = _margin(_likely_tokens(reply, own.parsed, len(_find_judgements(following))))
@@ -93,7 +95,7 @@ def _margin(likely: Mapping[str, float]) -> float | None:
 PROFILE = GradingProfile(
     name="nemotron-principle",
     models=("*qwen3-nemotron-32b-genrm-principle",),
-    version=1,
+    version=2,
     about="NVIDIA Nemotron 32B GenRM-Principle, each response alone (one call per response); "
     "grade 1 to 5 by the "
     "log probability of Yes less that of No; its server must send logprobs",

@@ -40,7 +40,7 @@ def _render_principles(principle: str) -> str:
 PROFILE = Profile(
     name="nemotron-ultra",
     models=("*nvidia-nemotron-3-ultra-550b-a55b-genrm",),
-    version=3,
+    version=4,
     about="NVIDIA Nemotron 3 Ultra GenRM with its roles, one principle per line; scores 1 to 5 "
     "and ranking of "
     "`overall`, unchanged",

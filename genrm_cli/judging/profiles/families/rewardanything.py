@@ -28,7 +28,7 @@ def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
 PROFILE = GradingProfile(
     name="rewardanything",
     models=("rewardanything*",),
-    version=4,
+    version=5,
     about="RewardAnything, all responses of a group in one call; scores 1 to 5, unchanged",
     request_fields=THINKING,
     takes_reference=True,

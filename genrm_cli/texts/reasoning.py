@@ -1,19 +1,31 @@
-"""Tell reasoning from answer in a text of the policy, and strip the tokens at its end."""
+"""Tell reasoning from answer, in texts of policies and in replies of judges, and strip the tokens
+at their end.
+
+A policy's blocks are removed wherever they stand, and what only mentions their tags stays. A judge
+is held to more: its answer is what follows its last thought (`find_answer`)."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from genrm_cli.rollouts.reading.values import words
-
-# Tags around reasoning, as policies write them. Each closing tag ends any open block.
+# Tags around reasoning, as chat templates write them. In a policy's text, each closing tag ends
+# any open block.
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
-_OPEN = rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|channel>thought(?=\s|\Z)"
-_CLOSE = rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<channel\|>"
+_WORDS = "think(?:ing)?|thoughts?|reasoning"
+_OPEN = (
+    rf"<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|channel>thought(?=\s|\Z)|<\|inner_prefix\|>|"
+    rf"<\|(?:(?:begin|start)_(?:of_)?)?(?:{_WORDS})(?:_(?:start|begin))?\|>"
+)
+_CLOSE = (
+    rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<channel\|>|<\|inner_suffix\|>|"
+    rf"<\|(?:/|end_(?:of_)?)(?:{_WORDS})\|>|<\|(?:{_WORDS})_end\|>"
+)
 _TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
 # A text without any of these has no tag.
 _SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
+# Of a tag, all but what tells one family from another: `<|begin_of_thought|>`, `<|think_end|>`.
+_NOT_FAMILY = re.compile(r"begin|start|end|of|prefix|suffix|(?<=channel>)thought|[^a-z\[◁]")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
 _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
 _TAG_OR_QUOTE = re.compile(rf"{_TAG.pattern}|(?P<quote>{_QUOTE.pattern})", re.IGNORECASE)
@@ -23,28 +35,37 @@ _CHANNEL = re.compile(
     r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>",
     re.IGNORECASE,
 )
+_CHANNEL_OR_END = re.compile(rf"{_CHANNEL.pattern}|<\|end\|>", re.IGNORECASE)
 # gpt-oss decoded without its special tokens: `analysis...assistantfinal...`, or cut off in its
 # analysis.
 _BARE_CHANNEL = re.compile(
     r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?"
 )
 # A sentence glued to the name of its channel; prose has a space after `analysis`.
-_BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9]")
+_BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9\[{\"'*`<]")
 # A prompt that ends so lets the policy begin within its reasoning.
 _OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
 # Between two tags that are only mentioned: `<think> and </think>`.
 _NO_THOUGHT = re.compile(r"\W*(?:(?:and|or|to|until)\W*)?")
+# A judge mentions a tag: "`<reasoning>`", "the <reasoning> tags".
+_QUOTED = re.compile(r"[`\"'“‘(].*[`\"'”’)]", re.DOTALL)
+_NAMED = re.compile(r"\s+(?:tag|block|section|element|marker|token)s?\b")
 _OPENED_REACH = 80  # characters
 # Where a policy begins, in prompts without a known template.
 _ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
+# What some templates write around the answer.
+_ANSWER_START = re.compile(
+    r"\s*<\|(?:answer_start|start_response|start_text|begin_of_solution)\|>\s*", re.IGNORECASE
+)
 # Left at the end of outputs that were decoded with special tokens.
-END_TOKENS = words(
+_ENDS = (
     "<|im_end|> <|eot_id|> <|eom_id|> <|end_of_text|> <|endoftext|> </s> <eos> <end_of_turn> "
     "<|end|> <|return|> <|call|> <|end_of_turn|> <|END_OF_TURN_TOKEN|> <|END_RESPONSE|> "
     "<|eos|> <｜end▁of▁sentence｜> [EOS] <pad> <|pad|> [PAD] <|finetune_right_pad_id|> <turn|> "
     "<|endofprompt|> <|user|> <|observation|> [e~[ <|role_end|> <|eot|> <seed:eos> "
-    "<SPECIAL_12>"
+    "<SPECIAL_12> <|answer_end|> <|END_TEXT|> <|end_of_solution|>"
 )
+END_TOKENS = tuple(_ENDS.split())
 
 
 def strip_end_tokens(text: str, tokens: tuple[str, ...] = END_TOKENS) -> tuple[str, int]:
@@ -102,12 +123,96 @@ def split_reasoning(text: str) -> Split:
     Text without tags is returned unchanged."""
     if "<|channel|>" in text:
         return _split_channels(text, list(_CHANNEL.finditer(text)))
-    if text.startswith("analysis") and ("assistantfinal" in text or _BARE_ANALYSIS.match(text)):
+    if _in_bare_channels(text):
         return _split_channels(text, list(_BARE_CHANNEL.finditer(text)))
     if not any(sign in text for sign in _SIGNS_OF_TAGS):
         return Split("", text)  # most texts: much faster than the pattern
     tags = _used_tags(text)
-    return _split_tags(text, tags) if tags else Split("", text)
+    split = _split_tags(text, tags) if tags else Split("", text)
+    frame = _ANSWER_START.match(split.answer)
+    return split._replace(answer=split.answer[frame.end() :]) if frame else split
+
+
+class FoundAnswer(NamedTuple):
+    """Where a judge's answer starts in its reply, after the last thought; `open_tag` begins a
+    thought that the answer never closes.
+    """
+
+    start: int
+    open_tag: str
+
+
+def find_answer(text: str) -> FoundAnswer:
+    """Find the answer of a judge.
+
+    An opening tag begins a thought wherever it stands, unless it is quoted or called a tag. One
+    with which the reply begins ends with a tag of its own family: thoughts mention others. Others
+    end with any, because a thought whose opening tag a chat template pre-fills may mention them.
+    Without an opening tag, the last closing one of the first family ends the thoughts."""
+    opened = closed = None
+    is_first = False
+    start = 0
+    for tag in _iter_tags(text):
+        if tag.is_opening:
+            if opened is None:
+                is_first = not text[start : tag.start].strip()
+                opened = tag
+            continue
+        expected = closed if opened is None else opened
+        is_other = expected is not None and expected.family != tag.family
+        if is_other and (opened is None or is_first):
+            continue
+        closed = tag
+        opened = None
+        start = tag.end
+    frame = _ANSWER_START.match(text, start)
+    start = frame.end() if frame else start
+    return FoundAnswer(start, text[opened.start : opened.end] if opened else "")
+
+
+def iter_tag_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the tags of reasoning stand in a judge's reply."""
+    return ((tag.start, tag.end) for tag in _iter_tags(text))
+
+
+class _ThoughtTag(NamedTuple):
+    start: int
+    end: int
+    is_opening: bool
+    family: str
+
+
+def _iter_tags(text: str) -> Iterator[_ThoughtTag]:
+    """Yield the tags of a judge's reply that are not mentioned only."""
+    found: Iterable[_ThoughtTag] = ()
+    if "<|channel|>" in text:
+        found = _iter_channels(_CHANNEL_OR_END.finditer(text))
+    elif _in_bare_channels(text):
+        found = _iter_channels(_BARE_CHANNEL.finditer(text))
+    if any(sign in text for sign in _SIGNS_OF_TAGS):
+        found = sorted((*found, *_iter_plain_tags(text)))
+    yield from found
+
+
+def _iter_channels(marks: Iterable[re.Match[str]]) -> Iterator[_ThoughtTag]:
+    for mark in marks:
+        is_opening = (mark["name"] or "").lower() == "analysis"
+        yield _ThoughtTag(mark.start(), mark.end(), is_opening, "harmony")
+
+
+def _iter_plain_tags(text: str) -> Iterator[_ThoughtTag]:
+    for tag in _TAG.finditer(text):
+        around = text[max(0, tag.start() - 1) : tag.end() + 1]
+        is_opening = tag["open"] is not None
+        if is_opening and (_QUOTED.fullmatch(around) or _NAMED.match(text, tag.end())):
+            continue
+        yield _ThoughtTag(tag.start(), tag.end(), is_opening, _NOT_FAMILY.sub("", tag[0].lower()))
+
+
+def _in_bare_channels(text: str) -> bool:
+    return text.startswith("analysis") and (
+        "assistantfinal" in text or _BARE_ANALYSIS.match(text) is not None
+    )
 
 
 def _used_tags(text: str) -> list[re.Match[str]]:

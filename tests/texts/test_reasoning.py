@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from linear_time import LINEAR, growth
 
 from genrm_cli.rollouts.reading.messages import items_of_text
-from genrm_cli.rollouts.reading.reasoning import split_reasoning, strip_end_tokens
 from genrm_cli.rollouts.rollout import Reasoning, Text
+from genrm_cli.texts.reasoning import split_reasoning, strip_end_tokens
 
 
 def test_blocks_of_reasoning_are_removed_wherever_they_stand():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from genrm_cli.regex import compile_regex
+from genrm_cli.texts.regex import compile_regex
 
 
 def test_what_re2_does_not_have_is_refused_with_the_reason():
