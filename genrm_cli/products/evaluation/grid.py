@@ -26,12 +26,14 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from genrm_cli.errors import GenrmError, UsageError, counted
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import POWER, Estimated, joint_z_95, paired_difference
 from genrm_cli.products.evaluation.accuracy import (
     JudgeQuality,
     PairRecord,
     PairShare,
     means_by_item,
+    pairs_to_tell,
     share_of_items,
 )
 from genrm_cli.products.evaluation.evaluate import EvalResult
@@ -53,6 +55,8 @@ _CELL_KEYS = (
     *("price_in", "price_out"),
 )
 _LEAST_ITEMS = 10  # fewer say too little about a difference to plan by
+# Less is not worth accuracy that may be lost: prices and lengths of replies vary as much.
+_LEAST_SAVING = 0.1
 
 # What `--compare-modes` compares.
 MODES_GRID = {"axes": {"judging": ["pairwise", "listwise"]}}
@@ -116,8 +120,8 @@ class GridResult:
         failed: cells that are not compared.
         cost_unit: money if every cell has prices, else tokens, else calls.
         options: the most accurate first.
-        more_pairs: about how many more would tell the cheapest option that cannot be told from the
-            best one; None if there is none, or if it is unknown.
+        more_pairs: about how many more would tell the recommended option from the most accurate
+            one; None if these are the same, or if it is unknown.
         answer: the result as a sentence.
     """
 
@@ -253,17 +257,22 @@ def compare_cells(
         earned[cell.name, 1] = _known(result.pairs, [pair.credit for pair in result.pairs])
         earned[cell.name, 2] = _known(result.pairs, [pair.joint_credit for pair in result.pairs])
     accuracies = {option: share_of_items(each) for option, each in earned.items()}
+    prices = {option: rounded(costs[option[0]] * option[1]) for option in earned}
     shares = {option: means_by_item(each) for option, each in earned.items()}
     # Of equal options, the cheapest is first, and one order before both.
     ranked = sorted(
         accuracies,
-        key=lambda option: (-(accuracies[option].value or 0.0), costs[option[0]], option[1]),
+        key=lambda option: (
+            -rounded(accuracies[option].value or 0.0),
+            prices[option],
+            option[1],
+        ),
     )
     best = ranked[0]
     options: list[GridOption] = []
     for option in ranked:
         accuracy = accuracies[option]
-        cost = costs[option[0]] * option[1]
+        cost = prices[option]
         low = accuracy.low
         high = accuracy.high
         options.append(
@@ -332,31 +341,41 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
             f"50 % on {counted(accuracy.pairs, 'pair')}.",
             None,
         )
-    tied = sum(option.accuracy.value == accuracy.value for option in options[1:])
+    top = rounded(accuracy.value)
+    tied = sum(rounded(option.accuracy.value or 0.0) == top for option in options[1:])
     share = f"{accuracy.value:.1%} of {counted(accuracy.pairs, 'pair')}"
     if tied:
         share += f", tied with {counted(tied, 'other')}"
-    cheaper = [option for option in options if option.cost < best.cost]
+    saving = [option for option in options if option.cost < (1 - _LEAST_SAVING) * best.cost]
     like = [
         option
-        for option in cheaper
+        for option in saving
         if option.behind is None or option.behind.low is None or option.behind.low <= 0
     ]
-    if not like:
-        why = "every cheaper option is worse beyond chance" if cheaper else "nothing is cheaper"
-        return (
-            f"{name} is right most often ({share}), and {why}.",
-            None,
-        )
-    cheapest = min(like, key=lambda option: option.cost)
+    sound = [option for option in like if not option.is_coin]
+    coins = [option for option in like if option.is_coin]
+    coin = f"; {_coin_text(min(coins, key=lambda option: option.cost))}" if coins else ""
+    if not sound:
+        why = f"nothing costs over {_LEAST_SAVING:.0%} less"
+        if saving:
+            why = f"no option that costs over {_LEAST_SAVING:.0%} less is as good"
+        return f"{name} is right most often ({share}), and {why}{coin}.", None
+    cheapest = min(sound, key=lambda option: option.cost)
     less = f"costs {1 - cheapest.cost / best.cost:.0%} less ({unit})"
     more = _more_pairs(cheapest)
     told = "" if more is None else f"; at this difference, about {more:,} more pairs would tell"
     return (
         f"{_name_of(cheapest)} {less} and cannot be told from {name}, the most accurate "
-        f"({share}){told}.",
+        f"({share}){told}{coin}.",
         more,
     )
+
+
+def _coin_text(option: GridOption) -> str:
+    """Return why an option that costs less is not recommended."""
+    needed = pairs_to_tell(option.accuracy)
+    told = "" if needed is None else f": about {needed:,} pairs would tell"
+    return f"{_name_of(option)} may be no better than chance{told}"
 
 
 def _more_pairs(option: GridOption) -> int | None:

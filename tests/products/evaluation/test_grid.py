@@ -91,6 +91,54 @@ def test_a_judge_that_guesses_is_not_recommended():
     assert found.more_pairs is None
 
 
+def test_an_option_that_may_guess_is_never_recommended():
+    """Twenty pairs, of which the cheap judge gets 60 %: it cannot be told from the good one, nor
+    from a coin. The sentence says how many pairs would tell.
+    """
+    good = [judged_pair(*(WRONG if n < 3 else RIGHT,) * 2, f"{n:x}") for n in range(20)]
+    weak = [judged_pair(*(WRONG if n < 8 else RIGHT,) * 2, f"{n:x}") for n in range(20)]
+    found = compared(weak=(weak, 1.0), good=(good, 7.0))
+    by_option = {(each.cell, each.orders): each for each in found.options}
+    behind = by_option["weak", 1].behind
+    assert by_option["weak", 1].is_coin
+    assert behind is not None
+    assert behind.low is not None
+    assert behind.low <= 0
+    assert found.answer == (
+        "'good' in one order is right most often (85.0% of 20 pairs, tied with 1 other), and no "
+        "option that costs over 10% less is as good; 'weak' in one order may be no better than "
+        "chance: about 230 pairs would tell."
+    )
+
+
+def test_of_equal_options_the_cheapest_is_the_best_one():
+    """A cheap mode asked twice costs more than a dear one asked once: 2 x 7 against 12."""
+    pairs = pairs_of([1.0] * 30)
+    worse = [judged_pair(WRONG, RIGHT, "0"), *pairs[1:]]
+    found = compared(lists=(worse, 7.0), pairs=(pairs, 12.0))
+    assert [(each.cell, each.orders) for each in found.options[:2]] == [("pairs", 1), ("pairs", 2)]
+    equal = compared(lists=(pairs, 7.0), pairs=(pairs, 12.0), dear=(pairs, 15.0))
+    assert [(each.cell, each.orders) for each in equal.options[:4]] == [
+        ("lists", 1),
+        ("pairs", 1),
+        ("lists", 2),
+        ("dear", 1),
+    ]
+    assert [each.on_pareto_line for each in equal.options] == [True, *[False] * 5]
+
+
+@pytest.mark.parametrize(("price", "is_chosen"), [(6.4, False), (6.2, True)])
+def test_accuracy_is_given_up_only_for_a_real_saving(price, is_chosen):
+    """An option that is right less often, by a difference that 60 pairs cannot tell, has to cost
+    more than a tenth less than the most accurate one.
+    """
+    most = [judged_pair(*(WRONG if n < 6 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
+    less = [judged_pair(*(WRONG if 5 <= n < 12 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
+    found = compared(less=(less, price), most=(most, 7.0))
+    assert ("'less' in one order costs 11% less" in found.answer) == is_chosen
+    assert ("nothing costs over 10% less" in found.answer) != is_chosen
+
+
 def test_both_orders_go_by_the_stronger_preference():
     """A verdict that clearly prefers one answer outweighs one that hardly prefers the other."""
     pair = judged_pair(RIGHT, WRONG, "a")
@@ -107,8 +155,9 @@ def test_a_difference_that_never_varies_has_a_width():
     behind = found.options[-1].behind
     assert behind is not None
     assert behind.value == 0
-    assert "'one' in one order is right most often (100.0% of 12 pairs, tied with 3 others)" in (
-        found.answer
+    assert found.answer == (
+        "'one' in one order is right most often (100.0% of 12 pairs, tied with 3 others), and "
+        "nothing costs over 10% less."
     )
     assert behind.low is not None
     assert behind.low < -0.1
