@@ -43,6 +43,7 @@ def judged_pair(
     first_order, second_order = (
         OrderRecord(
             result=result if isinstance(result, Preference) else None,
+            repeats=(result.value if isinstance(result, Preference) else None,),
             failure=FailureRecord(kind=result, detail="")
             if isinstance(result, FailureKind)
             else None,

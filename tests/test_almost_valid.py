@@ -24,7 +24,6 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.compare_request import parse_request
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.offline.replies import Replies
-from genrm_cli.jobs.pairs.pair_lines import parse_pairs
 from genrm_cli.jobs.replica import import_segments
 from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.completion import parse_completion, parse_models
@@ -38,6 +37,7 @@ from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking
 from genrm_cli.judging.rubrics.session_rubrics import session_profile
 from genrm_cli.products.batches.batch_api import BatchApi
 from genrm_cli.products.batches.file_batch import FileBatch
+from genrm_cli.products.evaluation.pair_lines import parse_pairs
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, read_run_record
 from genrm_cli.scored.groups import ScoredRun

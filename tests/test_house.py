@@ -103,7 +103,7 @@ PURE = (
     "rewards.order",
     "rewards.shaping",
     "metrics",
-    "jobs.pairs.pair_lines",
+    "products.evaluation.pair_lines",
     "neutralise",
     "verdicts",
     "catalog",

@@ -1,4 +1,5 @@
 import json
+import re
 from typing import Any
 
 import pytest
@@ -237,7 +238,6 @@ def test_a_panel_is_evaluated_as_one_and_judge_by_judge(genrm, call, judge_serve
     result = json.loads(finished.out)
     assert (result["figures"]["accuracy"]["value"], result["calls"]) == (1.0, 16)
     assert [each["accuracy"]["value"] for each in result["by_judge"].values()] == [1.0, 0.5]
-    assert (result["panel"]["pairs"], result["panel"]["reliability_of_one"]["value"]) == (4, None)
     again = call("eval pairs.jsonl -o m.json --force", **KEYS).ended(0)
-    assert "the panel is worth" in again.out.decode()
+    assert re.search(r"^judge +accuracy", again.out.decode(), re.MULTILINE)
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16

@@ -13,7 +13,7 @@ from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE, masked_text
 from genrm_cli.cli.tables import print_parts, print_result
 from genrm_cli.errors import GenrmError, JudgeError, TooManyUnscoredError, UsageError, counted
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.declare import setting
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import read_toml
@@ -44,6 +44,11 @@ class EvalOptions:
         "Also write up to 100 pairs that people should label next, for --labels.",
         metavar="TO_LABEL.jsonl",
         panel="Output",
+    )
+    since: str | None = _option(
+        "Earlier result of these pairs: ask again, and say whether the judge has changed (exit "
+        "code 7).",
+        metavar="BASE.json",
     )
     grid: str | None = _option(
         "Compare cells on the pairs: models, profiles, repeats and other settings of a judge.",
@@ -77,6 +82,8 @@ def eval_(
     from genrm_cli.products.evaluation.grid import MODES_GRID, GridCell, naming_cell, parse_grid
 
     settings = without_components(invocation.settings)
+    if options.since is not None:  # a recalled verdict is one of then
+        settings = changed(settings, use_journal=False, journal=None)
     if settings.output.json_output and options.output == "-":
         raise UsageError("--json and -o - both write to stdout; omit one of them.")
     cells = [GridCell("", {}, settings)]
@@ -84,6 +91,7 @@ def eval_(
     if is_grid:
         used = "--compare-modes" if options.compare_modes else "--grid"
         others = {
+            "--since": options.since,
             "--labels": options.labels,
             "--to-label": options.to_label,
             "--requests-to": settings.offline.requests_to,
@@ -131,11 +139,19 @@ def _show_plans(
 def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
     """Ask a judge about the pairs, and print how often it is right."""
     from genrm_cli.cli.judges.eval_text import iter_result_parts
-    from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
+    from genrm_cli.products.evaluation.evaluate import (
+        evaluate_judge,
+        refuse_changed,
+        refuse_partial,
+    )
 
     output = options.output
     with watched(settings, find_api_keys(settings)) as run:
-        result = run_to_end(evaluate_judge(pairs, output, run, options.labels, options.to_label))
+        result = run_to_end(
+            evaluate_judge(
+                pairs, output, run, options.labels, options.to_label, since_uri=options.since
+            )
+        )
     if result is None:
         return 0
     if settings.output.json_output or (output != "-" and not settings.output.quiet):
@@ -155,6 +171,7 @@ def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
         if uri not in (None, "-"):
             say(f"{name:<13} {uri}")
     refuse_partial(result, settings)
+    refuse_changed(result)
     return 0
 
 

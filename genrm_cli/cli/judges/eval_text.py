@@ -9,15 +9,13 @@ from genrm_cli.metrics.prediction_powered import LabelledMean
 from genrm_cli.metrics.running_stats import POWER, Estimated
 from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
 from genrm_cli.products.evaluation.agreement import RaterAgreement
-from genrm_cli.products.evaluation.benchmarks import BenchmarkScores
 from genrm_cli.products.evaluation.evaluate import EvalResult
 from genrm_cli.products.evaluation.grid import GridResult
-from genrm_cli.products.evaluation.panel_quality import PanelQuality
 from genrm_cli.products.evaluation.people import PeopleQuality
+from genrm_cli.products.evaluation.since import JudgeChange
 from genrm_cli.products.report.charts import PricedPoint
 
 _CHANCE = 0.5  # the accuracy of a judge that guesses
-_MOST_SUBSETS = 15  # of a panel, on one screen; the result has all
 # The rows of the table in reading order: fields of `JudgeQuality`, and their words.
 _SHARES = {
     "accuracy": "accuracy (ties count half)",
@@ -45,31 +43,24 @@ def iter_result_parts(result: EvalResult) -> Iterator[str | Table]:
     yield table
     yield ""
     yield from _iter_metric_lines(figures)
-    if result.benchmarks is not None:
-        yield ""
-        yield from _iter_benchmark_lines(result.benchmarks)
-    if result.panel is not None:
+    for name, score in result.benchmarks.items():
+        yield (
+            f"{name}: {' ('.join(_share_cells(score.share))}) of "
+            f"{counted(score.share.pairs, 'line')}; mean over categories "
+            f"{percent_text(score.of_categories)}"
+        )
+    if result.by_judge:
         yield ""
         yield _categories_table(result.by_judge, "judge")
-        yield ""
-        yield _panel_text(result.panel)
-        heads = numbers("accuracy", "95 % interval", "behind", "interval", "worth", "tokens")
-        table = Table([*names("judges"), *heads])
-        for subset in result.panel_subsets[:_MOST_SUBSETS]:
-            table.add(
-                " + ".join(subset.judges),
-                *_share_cells(subset.accuracy),
-                *_difference_cells(subset.behind),
-                number_text(subset.effective_judges, ".2f"),
-                f"{subset.tokens:,.0f}",
-            )
-        yield table
     if result.people is not None:
         yield ""
         yield from _iter_people_lines(result.people)
     if set(result.by_category) != {""}:
         yield ""
         yield _categories_table(result.by_category, "category")
+    if result.since is not None:
+        yield ""
+        yield from _iter_change_lines(result.since)
 
 
 def iter_grid_parts(found: GridResult) -> Iterator[str | Table]:
@@ -165,31 +156,23 @@ def _iter_metric_lines(figures: JudgeQuality) -> Iterator[str]:
         )
 
 
-def _iter_benchmark_lines(scores: BenchmarkScores) -> Iterator[str]:
-    """Yield the scores by the rules of benchmarks, as sentences."""
-    if scores.best_of.value is not None:
-        by = "by its scores" if scores.is_graded else "by its pairs"
-        value, interval = _share_cells(scores.best_of)
-        yield (
-            f"RewardBench 2, {by}: {value} ({interval}) of "
-            f"{counted(scores.best_of.pairs, 'prompt')}; chance is "
-            f"{percent_text(scores.best_of_chance)}; mean over categories "
-            f"{percent_text(scores.best_of_mean)}"
-        )
-    if scores.ties is not None:
-        yield f"RewardBench 2, Ties: {scores.ties:.3f} of 1.01"
-    if (styles := scores.styles) is not None:
-        yield (
-            f"RM-Bench: hard {percent_text(styles.hard)}, normal {percent_text(styles.normal)}, "
-            f"easy {percent_text(styles.easy)}; mean {percent_text(styles.mean)}"
-        )
-    if (curve := scores.best_of_k) is not None:
-        yield (
-            f"PPE best-of-k: {percent_text(curve[0])} at k = 1, at most "
-            f"{percent_text(max(curve))}, {percent_text(curve[-1])} at k = {len(curve)}"
-        )
-    if scores.left_out:
-        yield f"{counted(scores.left_out, 'line')} left out: a verdict is missing"
+def _iter_change_lines(change: JudgeChange) -> Iterator[str]:
+    """Yield whether the judge has changed, and why, in sentences."""
+    yield (
+        f"since {change.base} ({change.time}): {change.sentence}. {change.differ:,} of "
+        f"{counted(change.requests, 'verdict')} differ, the judge's own repeats in "
+        f"{change.own_flips:,} of {change.own_requests:,}."
+    )
+    for name, share, failed, asked in (
+        ("then", change.accuracy_then, change.failures_then, change.judgements_then),
+        ("now", change.accuracy_now, change.failures_now, change.judgements_now),
+    ):
+        accuracy = " (".join(_share_cells(share))
+        yield f"{name}: accuracy {accuracy}), {failed:,} of {counted(asked, 'judgement')} failed"
+    if not change.same_settings:
+        yield "the settings are not those of then: they may be what differs"
+    if change.left_out:
+        yield f"{counted(change.left_out, 'pair')} left out, which only one of both has"
 
 
 def _iter_people_lines(people: PeopleQuality) -> Iterator[str]:
@@ -229,18 +212,6 @@ def _labelled_text(found: LabelledMean | None, origin: str) -> str:
         width = f"the interval is {found.narrower:.2f} times that of the labels alone"
     interval = range_text(found.low, found.high)
     return f"in {percent_text(found.mean)} of {of} ({interval}; {width})"
-
-
-def _panel_text(panel: PanelQuality) -> str:
-    """Return what a panel is worth, in sentences."""
-    return (
-        f"the panel is worth {panel.effective_judges.text('.2f')} judges with independent errors; "
-        f"errors of two judges correlate by {panel.error_correlation.text('.2f')}.\nIts votes have "
-        f"{panel.reliability.text('.2f')} of their spread in common with the labels, those of one "
-        f"judge {number_text(panel.reliability_of_one.value, '.2f')} (on "
-        f"{counted(panel.pairs, 'pair')} that all judged in both orders; the labels are taken as "
-        "right)."
-    )
 
 
 def _categories_table(by_category: Mapping[str, JudgeQuality], of: str) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist, fmean, median
+from typing import Literal
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.figures import rounded
@@ -29,6 +30,8 @@ class Preference(StrEnum):
     TIE = "tie"
 
 
+Repeat = Literal["right", "wrong", "tie", "unreadable"]
+"""An answer of the judge as the user sees it: a preference, or a reply without a verdict."""
 _EVEN = 0.5
 _LEAST_PAIRS = 10  # fewer say too little to plan by
 # At an accuracy just beyond the critical value, half of the evaluations tell.
@@ -40,9 +43,14 @@ _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 class OrderRecord(OutcomeRecord):
     """The result of a pair in one order; without a verdict, `result` is None.
 
-    Calls, tokens and latency are those of this run, or of the run that filled the journal."""
+    Calls, tokens and latency are those of this run, or of the run that filled the journal.
+
+    Attributes:
+        repeats: the answer of each repeat; None where no reply came.
+    """
 
     result: Preference | None
+    repeats: tuple[Repeat | None, ...]
 
     @property
     def credit(self) -> float | None:
@@ -77,6 +85,11 @@ class PairRecord:
     rejected_chars: int
     chosen_first: OrderRecord
     chosen_second: OrderRecord
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Positions of the chosen and of the rejected response among those of the line."""
+        return self.chosen_index, self.rejected_index
 
     @property
     def orders(self) -> tuple[OrderRecord, OrderRecord]:

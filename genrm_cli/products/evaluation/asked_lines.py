@@ -11,8 +11,8 @@ from itertools import groupby
 
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.jobs.pairs.labelled_pairs import Case
 from genrm_cli.pairing.lists import ListPlan, RolloutList
+from genrm_cli.products.evaluation.labelled_pairs import Case
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome
 
 _LEFT_OUT = Failure(FailureKind.NO_VERDICT, "the judge left one of both responses out of its list")

@@ -1,13 +1,18 @@
 """Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from genrm_cli.errors import SettingRef, TooManyUnscoredError, UsageError
+from genrm_cli.errors import (
+    ChangedJudgeError,
+    SettingRef,
+    TooManyUnscoredError,
+    UsageError,
+    naming,
+)
 from genrm_cli.groups.check import check_settings, refuse_defaults
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -18,11 +23,6 @@ from genrm_cli.jobs.index import correct_plan
 from genrm_cli.jobs.journals import check_journal_place, open_journal
 from genrm_cli.jobs.judging_session import JudgingSession
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
-from genrm_cli.jobs.pairs.labelled_pairs import (
-    LabelledPairs,
-    RejectRecord,
-    read_pairs,
-)
 from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
@@ -40,10 +40,13 @@ from genrm_cli.products.evaluation.asked_lines import (
     outcome_for,
     without_cost,
 )
-from genrm_cli.products.evaluation.benchmarks import BenchmarkScores, benchmark_scores
-from genrm_cli.products.evaluation.pair_records import joined_repeats, joint_record_of, record_of
-from genrm_cli.products.evaluation.panel_quality import PanelQuality, panel_quality
-from genrm_cli.products.evaluation.panel_subsets import PanelSubset, panel_subsets
+from genrm_cli.products.evaluation.benchmarks import BenchmarkScore, benchmark_scores
+from genrm_cli.products.evaluation.labelled_pairs import (
+    LabelledPairs,
+    RejectRecord,
+    read_pairs,
+)
+from genrm_cli.products.evaluation.pair_records import record_of
 from genrm_cli.products.evaluation.people import (
     PeopleLabels,
     PeopleQuality,
@@ -54,18 +57,24 @@ from genrm_cli.products.evaluation.people import (
     shows_chosen_first,
     stratum_of,
 )
+from genrm_cli.products.evaluation.since import (
+    EarlierResult,
+    JudgeChange,
+    compare_since,
+    parse_earlier,
+)
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.location import require_json_lines, require_rl_prefix
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
-from genrm_cli.verdicts import Outcome, StoppedBy
+from genrm_cli.verdicts import StoppedBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +86,10 @@ class EvalResult:
         rejects: the first rejected lines; `rejected_lines` counts all.
         figures: quality over all pairs; of a panel, that of its joint verdicts.
         people: what people's labels say; None without any.
-        benchmarks: scores of lines with several pairs, by the rules of their benchmarks.
-        by_judge: quality of each judge of a panel; empty for a single judge, which has no `panel`.
-        panel_subsets: the accuracy of its subsets, the most accurate first.
+        repeats: times that each order of a pair was asked.
+        benchmarks: scores of lines with several pairs, by the rules of benchmarks.
+        by_judge: quality of each judge of a panel; empty for a single judge.
+        since: whether the judge has changed; None without an earlier result.
         redactions: matches masked in the texts sent, by kind.
     """
 
@@ -89,16 +99,15 @@ class EvalResult:
     partial: bool
     stopped_by: StoppedBy | None
     judge: PanelRecord
+    repeats: int
     lines: int
     rejected_lines: int
     rejects: tuple[RejectRecord, ...]
     figures: JudgeQuality
     by_category: Mapping[str, JudgeQuality]
-    benchmarks: BenchmarkScores | None
+    benchmarks: Mapping[str, BenchmarkScore]
     people: PeopleQuality | None
     by_judge: Mapping[str, JudgeQuality]
-    panel: PanelQuality | None
-    panel_subsets: tuple[PanelSubset, ...]
     redactions: Mapping[str, int]
     calls: int
     journal_hits: int
@@ -107,6 +116,7 @@ class EvalResult:
     wall_time_s: float
     settings_digest: str
     versions: Mapping[str, str]
+    since: JudgeChange | None = None
     pairs: tuple[PairRecord, ...]
 
 
@@ -128,13 +138,16 @@ async def evaluate_judge(
     labels_uri: str | None = None,
     to_label_uri: str | None = None,
     journal_for: str | None = None,
+    since_uri: str | None = None,
 ) -> EvalResult | None:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
     it there.
 
     `to_label_uri` receives the pairs that people should label next; `labels_uri` has what people
     said so far. `journal_for` names the output whose journal is used, by default that of the
-    result. Return None, without a result, if the pairs wait for replies that a later run will have.
+    result. `since_uri` is an earlier result, to tell whether the judge has changed: nothing is
+    recalled then. Return None, without a result, if the pairs wait for replies that a later run
+    will have.
 
     The settings of the run have no components; its metrics count the calls.
 
@@ -146,11 +159,12 @@ async def evaluate_judge(
     check_settings(settings)
     check_journal_place(settings)
     check_offline(settings)
+    earlier = None if since_uri is None else _earlier_of(since_uri, settings, run)
     places = [uri for uri in (result_uri, to_label_uri) if uri is not None]
     for uri in places:
         require_rl_prefix(uri, settings.storage.any_prefix)
         require_json_lines(uri)
-        if is_same_place(pairs_uri, uri):
+        if is_same_place(pairs_uri, uri) or (since_uri and is_same_place(since_uri, uri)):
             raise UsageError(f"the output {uri} is the input; choose another one.")
     refuse_defaults(settings, "a judge")
     started_s = time.monotonic()
@@ -173,6 +187,8 @@ async def evaluate_judge(
             if judges is None:
                 return None
             result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
+            if earlier is not None and since_uri is not None:
+                result = replace(result, since=_change_of(result, earlier, since_uri, settings))
             if labels_uri is not None:
                 result = replace(result, people=people_quality(result.pairs, labels))
             if result_uri is not None:
@@ -205,6 +221,37 @@ def refuse_partial(result: EvalResult, settings: Settings) -> None:
         )
 
 
+def refuse_changed(result: EvalResult) -> None:
+    """Raise a `ChangedJudgeError` if the judge has changed since an earlier result."""
+    if result.since is not None and result.since.answer == "changed":
+        raise ChangedJudgeError(
+            f"the judge has changed since {result.since.base}: its rewards of then and now do not "
+            "mix. Where the new one is wanted, measure it as the new base."
+        )
+
+
+def _earlier_of(uri: str, settings: Settings, run: RunContext) -> EarlierResult:
+    """Read an earlier result; refuse one that cannot tell the judge's own flips."""
+    if settings.offline.is_used:
+        raise UsageError(naming("$since asks the judge anew; omit $requests_to and $replies_from."))
+    earlier = parse_earlier(run.store.at(uri).read(), uri)
+    if earlier.repeats < 2 and settings.pairing.repeats < 2:
+        raise UsageError(
+            f"{uri}: each pair was asked once, so the judge's own flips are unknown; ",
+            naming("set $repeats, now or in a new base.", repeats=2),
+        )
+    return earlier
+
+
+def _change_of(
+    result: EvalResult, earlier: EarlierResult, uri: str, settings: Settings
+) -> JudgeChange:
+    as_then = changed(settings, repeats=earlier.repeats)
+    return compare_since(
+        earlier, result.pairs, uri, same_settings=digest_of(as_then) == earlier.settings_digest
+    )
+
+
 async def _judge(
     source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext
 ) -> list[JudgeSpec] | None:
@@ -222,15 +269,12 @@ async def _judge(
 
     def keep(asked: AskedLine, judged: JudgedGroup) -> None:
         for number, (case, chosen, rejected) in enumerate(asked.cases):
-            repeats: dict[tuple[int, bool], list[Outcome]] = defaultdict(list)
-            for request, outcome in judged.results:
+            for request, outcome in sorted(judged.results, key=lambda each: each[0].repeat):
                 found = outcome_for(chosen, rejected, request.shown, outcome)
                 if found is not None:
                     order, of_pair = found
                     of_pair = of_pair if number == 0 else without_cost(of_pair)
-                    repeats[request.judge, order].append(of_pair)
-            for order_, outcomes in repeats.items():
-                case.outcomes[order_] = joined_repeats(outcomes)
+                    case.outcomes.setdefault((request.judge, order), []).append(of_pair)
         metrics.redactions.update(judged.redactions)
         metrics.groups_done += len(asked.cases)
 
@@ -271,15 +315,11 @@ def _result_of(
     settings = run.settings
     metrics = run.metrics
     plan = run.plan.with_judges(judges)
-    outcomes = tuple(joint_record_of(case, plan) for case in pairs.cases)
+    outcomes = tuple(record_of(case, range(len(plan.judges))) for case in pairs.cases)
     by_judge = {
-        judge.name: [record_of(case, number) for case in pairs.cases]
+        judge.name: [record_of(case, [number]) for case in pairs.cases]
         for number, judge in enumerate(plan.judges if plan.is_panel else ())
     }
-    weights = [1.0] * len(plan.judges)
-    # Scores are comparable if one judge grades single responses.
-    grading = plan.judges[0].grading if len(plan.judges) == 1 else None
-    is_graded = grading is not None and not grading.whole_group
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),
@@ -287,16 +327,15 @@ def _result_of(
         partial=metrics.stopped_by is not None,
         stopped_by=metrics.stopped_by,
         judge=judge_record(settings, judges),
+        repeats=settings.pairing.repeats,
         lines=metrics.lines,
         rejected_lines=metrics.rejected_lines,
         rejects=tuple(pairs.rejects),
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),
-        benchmarks=benchmark_scores(outcomes, is_graded=is_graded),
+        benchmarks=benchmark_scores(outcomes),
         people=None,
         by_judge={name: evaluate(records, *prices) for name, records in by_judge.items()},
-        panel=panel_quality([*by_judge.values()], weights) if by_judge else None,
-        panel_subsets=panel_subsets(by_judge, weights),
         redactions=dict(sorted(metrics.redactions.items())),
         calls=metrics.calls,
         journal_hits=metrics.journal_hits,

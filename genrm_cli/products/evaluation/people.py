@@ -15,7 +15,6 @@ from statistics import fmean
 from typing import Literal
 
 from genrm_cli.errors import InputError
-from genrm_cli.jobs.pairs.pair_lines import LabelledPair
 from genrm_cli.metrics.prediction_powered import (
     LabelledMean,
     LabelStratum,
@@ -31,6 +30,7 @@ from genrm_cli.products.evaluation.agreement import (
     fleiss_kappa,
     krippendorff_alpha,
 )
+from genrm_cli.products.evaluation.pair_lines import LabelledPair
 from genrm_cli.scored.json_form import parse_json
 from genrm_cli.storage.source import Source
 

@@ -328,18 +328,23 @@ def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
 
 
 def test_best_of_four_counts_prompts(tmp_path: Path) -> None:
-    """A line with one better answer and three others is one choice among four; the judge of length
-    finds the longest.
+    """A line with one better answer and three others is one choice among four; the built-in judge
+    finds one of two.
     """
     others = ["a word", "two more words", "a few more words still"]
     lines = [
-        {"prompt": "Q?", "chosen": ["word " * 20], "rejected": others, "subset": "Focus"},
+        {
+            "prompt": "Why is the sky blue?",
+            "chosen": ["The sky is blue because air scatters blue light more than red light."],
+            "rejected": others,
+            "subset": "Focus",
+        },
         {"prompt": "R?", "chosen": ["word " * 3], "rejected": others, "subset": "Maths"},
     ]
     result = evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
     found = result["benchmarks"]
     assert result["figures"]["pairs"] == 6
-    assert found["best_of"]["pairs"] == 2
-    assert found["best_of_chance"] == 0.25
-    assert found["is_graded"] is False
-    assert set(found["best_of_by_category"]) == {"Focus", "Maths"}
+    assert list(found) == ["RewardBench 2"]
+    score = found["RewardBench 2"]
+    assert (score["share"]["value"], score["share"]["pairs"]) == (0.5, 2)
+    assert score["of_categories"] == 0.5

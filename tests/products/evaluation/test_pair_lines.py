@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.jobs.pairs.pair_lines import parse_pairs
+from genrm_cli.products.evaluation.pair_lines import parse_pairs
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
-SAMPLE = Path(__file__).parents[2] / "sample_data" / "labelled-pairs.jsonl"
+SAMPLE = Path(__file__).parents[3] / "sample_data" / "labelled-pairs.jsonl"
 JUDGEBENCH = {
     "pair_id": "p1",
     "source": "law",

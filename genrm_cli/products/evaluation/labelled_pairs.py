@@ -7,7 +7,7 @@ from itertools import zip_longest
 from genrm_cli.errors import ChangedInputError, InputError, SettingRef, naming
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.pairs.pair_lines import LabelledPair, parse_pairs
+from genrm_cli.products.evaluation.pair_lines import LabelledPair, parse_pairs
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.storage.encoding.records import BadLineError, parse_record
@@ -30,15 +30,15 @@ class RejectRecord:
 
 @dataclass(slots=True)
 class Case:
-    """A pair without its texts, and its outcomes by judge and order: whether the chosen response
-    was shown (or graded) first.
+    """A pair without its texts, and the outcomes of its repeats by judge and order: whether the
+    chosen response was shown (or graded) first.
     """
 
     line: int
     pair: LabelledPair
     chosen_chars: int
     rejected_chars: int
-    outcomes: dict[tuple[int, bool], Outcome] = field(default_factory=dict)
+    outcomes: dict[tuple[int, bool], list[Outcome]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

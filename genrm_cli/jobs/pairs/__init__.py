@@ -1,1 +1,0 @@
-"""Labelled pairs: what their lines mean, and an input of them."""
