@@ -13,6 +13,8 @@ def field_at(record: object, path: str) -> Any:
     """Return the value at a dotted path of an object; None if there is none."""
     if "." not in path:  # most paths, several of each line
         return record.get(path) if isinstance(record, dict) else None
+    if isinstance(record, dict) and path in record:  # a name may have dots
+        return record[path]
     value = record
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None

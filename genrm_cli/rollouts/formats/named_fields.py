@@ -2,16 +2,18 @@
 
     named_fields("samples.text", "question,passage", "meta.id")
 
-A path may go through a list: `samples.text` is the text of every sample, and the line is a group.
+A path may go through a list: `samples.text` is the text of every sample, and the line is a group,
+whatever the values are.
 The parts of a prompt that the line has beside the named fields belong to it: system prompt,
 history and context. Without a named prompt, the line must have one under a known name, or none;
 then all of its other texts must be accounted for as well."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeGuard
+from typing import Any
 
-from genrm_cli.json_types import Record
+from genrm_cli.errors import SettingRef
+from genrm_cli.json_types import Record, field_at
 from genrm_cli.rollouts.formats.format import Format
 from genrm_cli.rollouts.formats.shapes import (
     read_alternatives,
@@ -19,7 +21,8 @@ from genrm_cli.rollouts.formats.shapes import (
     read_conversation,
     splits_conversation,
 )
-from genrm_cli.rollouts.reading.answers import asked_of
+from genrm_cli.rollouts.reading.account import iter_texts_by_path, shown_text, unread_text
+from genrm_cli.rollouts.reading.answers import asked_of, is_api_choices
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.line_fields import (
     parts_of,
@@ -28,9 +31,22 @@ from genrm_cli.rollouts.reading.line_fields import (
     with_parts,
 )
 from genrm_cli.rollouts.reading.record_fields import identifier
-from genrm_cli.rollouts.reading.values import is_messages, values_at
+from genrm_cli.rollouts.reading.values import (
+    is_messages,
+    is_objects,
+    lists_on,
+    object_or_empty,
+    values_at,
+    words,
+)
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 
+# What tells the turns of a conversation apart, or the parts of a message.
+_SPEAKERS = words("role from source sender author speaker kind type")
+_PART_KINDS = frozenset(
+    words("text input_text output_text message reasoning thinking refusal image_url image tool_use")
+)
+_ABOUT_TOOLS = frozenset(words("tools functions tool_choice response_format"))
 # In an error that lists what is there instead of a missing field.
 _SHOWN_KEYS = 8
 
@@ -54,13 +70,17 @@ def named_fields(
     fields = Fields(
         prompt=prompts[:1], context=prompts[1:], response=(response_field,), metadata=names
     )
-    taken = {path.partition(".")[0] for path in fields.names()}
+    named = fields.names()
 
     def fields_in(record: Record) -> Fields:
         """Return the named fields, and the parts of the prompt that the record has beside them."""
         if not prompts:
             return replace(resolve_line(record, response_field), metadata=names)
-        return parts_of({key: record[key] for key in record.keys() - taken}, fields)
+        taken = {_top_of(record, path) for path in named}
+        beside = {key: value for key, value in record.items() if key not in taken}
+        for path in prompts:
+            beside |= _siblings_of(record, path)
+        return parts_of(beside, fields)
 
     def read(record: Record) -> list[Rollout]:
         responses, *_ = (_value_at(record, path) for path in (response_field, *prompts))
@@ -68,23 +88,28 @@ def named_fields(
         task = None if id_field is None else identifier(_value_at(record, id_field))
         known: dict[str, Any] = {} if task is None else {"task": f"{id_field}:{task}"}
         asked = prompt_of(record, found)
-        if splits_conversation(asked, responses):
+        _refuse_turns(record, response_field, responses)
+        through = lists_on(record, response_field)
+        if not through and splits_conversation(asked, responses):
             # A conversation is the prompt that precedes its last answer, too.
             rollout = read_conversation(record, responses, **known)
             rollouts = [replace(rollout, prompt=(*asked_of(asked).turns, *rollout.prompt))]
-        elif _is_list(responses):
+        elif isinstance(responses, list) and (through or not is_messages(responses)):
             rollouts = read_alternatives(record, asked, responses, **known)
         else:
             rollouts = [read_completion(record, asked, responses, **known)]
-        return with_parts(record, found, rollouts)
+        rollouts = with_parts(record, found, rollouts)
+        _refuse_lost(record, (response_field, *prompts), rollouts)
+        return rollouts
 
     def rows(record: Record) -> Sequence[object]:
         responses = _value_at(record, response_field)
-        return responses if _is_list(responses) else []
+        is_group = lists_on(record, response_field) or not is_messages(responses)
+        return responses if is_group and isinstance(responses, list) else []
 
     return Format(
         name,
-        lambda record: record.keys() >= taken,
+        lambda record: all(_top_of(record, path) in record for path in named),
         read,
         rows,
         fields=fields,
@@ -94,12 +119,63 @@ def named_fields(
     )
 
 
-def _is_list(value: object) -> TypeGuard[list[object]]:
-    return isinstance(value, list) and not is_messages(value)
+def _refuse_turns(record: Record, path: str, value: object) -> None:
+    """Refuse a list of turns or parts as a list of responses: what tells them apart is who speaks,
+    or their kind.
+    """
+    through = lists_on(record, path)
+    for each in (*through, value):
+        is_group = isinstance(each, list) and (through or not is_messages(each))
+        if not is_group or not is_objects(each) or is_api_choices(each):
+            continue
+        for name in _SPEAKERS:
+            kinds = {one[name] for one in each if isinstance(one.get(name), str)}
+            if len(kinds) > 1 or (name == "type" and kinds & _PART_KINDS):
+                raise UnreadableRecordError(
+                    f"{path} would make responses of turns or parts ({name}: "
+                    f"{', '.join(sorted(kinds))}); name the list of messages if {name} is role, or "
+                    "else write its turns with role and content"
+                )
+
+
+def _refuse_lost(record: Record, paths: Sequence[str], rollouts: Sequence[Rollout]) -> None:
+    """Refuse a line if a text below a named path is neither in the prompt nor in a response."""
+    named = {path: values_at(record, path) for path in paths}
+    nested = {path: value for path, value in named.items() if not isinstance(value, str)}
+    texts = [
+        each
+        for each in iter_texts_by_path(nested, ())
+        if _ABOUT_TOOLS.isdisjoint(each.path.split("."))
+    ]
+    lost = unread_text(texts, rollouts)
+    if lost is not None:
+        raise UnreadableRecordError(
+            f"{lost.path} ({shown_text(lost.text)}) would be left out of the prompt and the "
+            "response; name it, or the object that holds it, with ",
+            SettingRef("prompt_field"),
+            " or ",
+            SettingRef("response_field"),
+        )
+
+
+def _top_of(record: Record, path: str) -> str:
+    """Return the field of a line that a path begins with; its own name may have dots."""
+    return path if path in record else path.partition(".")[0]
+
+
+def _siblings_of(record: Record, path: str) -> Record:
+    """Return the fields beside a nested one, by path."""
+    above = path.rpartition(".")[0]
+    if path in record or not above:
+        return {}
+    beside = object_or_empty(field_at(record, above))
+    return {f"{above}.{name}": value for name, value in beside.items()}
 
 
 def _value_at(record: Record, path: str) -> object:
     """Return the value at a dotted path, which must exist; below a list, those of all items."""
+    if path in record:
+        return record[path]
     above, _, last = path.rpartition(".")
     holder = values_at(record, above) if above else record
     every = holder if isinstance(holder, list) else [holder]

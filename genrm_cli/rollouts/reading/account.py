@@ -7,7 +7,7 @@ repeats what the format took holds nothing new. What is left is *open*: the poli
 it, or have answered it, so the line is refused until the user says what it is."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from genrm_cli.errors import Message, SettingRef
@@ -21,6 +21,7 @@ from genrm_cli.rollouts.reading.known_names import (
     role_named,
 )
 from genrm_cli.rollouts.reading.values import is_messages, iter_texts, json_in, values_at
+from genrm_cli.rollouts.rollout import Rollout
 
 # A sentence has three words, most names and categories have fewer.
 _LEAST_WORDS = 3
@@ -35,6 +36,9 @@ _MAX_DEPTH = 60  # deeper values are no writer's, and recursion has a limit
 _LETTERS = re.compile(r"[^\W\d_]")
 # Scripts without spaces between words: two characters count as a word.
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+# Arguments are JSON texts.
+_ESCAPE = re.compile(r'\\[nrt"\\]')
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
 # Two lines, a call, or the end of a statement or a block.
 _CODE = re.compile(r"\S.*\n.*\S|\w\([^)]*\)|[;{]\s*\Z|\s\}\s*\Z", re.DOTALL)
 # Dates and times have three words or more, such as `Mon Nov 24 10:00`.
@@ -146,6 +150,36 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
         (metadata if is_metadata else roles.setdefault(role, [])).append(name)
     roles["metadata"] = metadata
     return {role: names for role, names in roles.items() if names}
+
+
+def unread_text(texts: Iterable[FoundText], rollouts: Iterable[Rollout]) -> FoundText | None:
+    """Return the first sentence that the rollouts of a line do not hold; None without one.
+
+    Reading splits texts and removes markup, so a sentence counts as held if most of its triples of
+    neighbouring words are."""
+    prose = [each for each in texts if is_prose(each.text)]
+    if not prose:
+        return None
+    held = {triple for each in rollouts for text in _texts_of(each) for triple in _triples(text)}
+    for each in prose:
+        own = _triples(each.text)
+        if 2 * len(own & held) < len(own):
+            return each
+    return None
+
+
+def _texts_of(rollout: Rollout) -> Iterator[str]:
+    for turn in rollout.prompt:
+        yield turn.text
+    yield from rollout.tools
+    for item in rollout.response or ():
+        for name in ("text", "name", "arguments"):
+            yield getattr(item, name, "")
+
+
+def _triples(text: str) -> set[tuple[str, ...]]:
+    found = _TOKEN.findall(_ESCAPE.sub(" ", text))
+    return set(zip(found, found[1:], found[2:], strict=False))
 
 
 def repeated_reference(record: JsonObject, response: str) -> str | None:

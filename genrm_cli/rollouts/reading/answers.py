@@ -97,7 +97,8 @@ def asked_of(prompt: object) -> DecodedPrompt:
     if isinstance(prompt, DecodedPrompt):
         return prompt
     if isinstance(prompt, dict):
-        prompt = _asked_in(prompt.get("body", prompt))
+        is_message = is_messages([prompt]) and not is_request(prompt)
+        prompt = [prompt] if is_message else _asked_in(prompt.get("body", prompt))
     if isinstance(prompt, str):
         messages = messages_in(prompt)
         if not is_messages(messages) or messages[-1].get("role") == "assistant":
@@ -145,6 +146,8 @@ def _asked_in(request: object) -> object:
     if left:
         raise _unclear(f"{', '.join(left)} of a request beside {names[0]} could be part of it")
     asked = request.get(names[0])
+    if not asked and has_text(request):
+        raise _unclear(f"the prompt is an object with {', '.join(request)}, and none is known")
     if names in _ASKED[3:]:
         return asked
     return messages_of_request(asked, next(filter(None, map(request.get, names[1:])), None))

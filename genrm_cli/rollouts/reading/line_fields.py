@@ -192,9 +192,9 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
     beside = [
         name
         for name, value in record.items()
-        if name not in taken and _is_part(plain_name(name), value) and has_text(value)
+        if name not in taken and _is_part(_plain_last(name), value) and has_text(value)
     ]
-    beside.sort(key=lambda name: PARTS.index(plain_name(name)))
+    beside.sort(key=lambda name: PARTS.index(_plain_last(name)))
     references = tuple(name for name in REFERENCES if name in record and name not in taken)
     return replace(read, context=(*read.context, *beside), reference=references)
 
@@ -217,7 +217,7 @@ def _with_parts(record: JsonObject, read: Fields, turns: Turns) -> Turns:
     for name in read.context:
         value = values_at(record, name)
         text = text_of_part(value)
-        plain = plain_name(name)
+        plain = _plain_last(name)
         if plain not in SYSTEMS and (history := _turns_of_history(value)):
             before += history
         elif text not in shown and plain in SYSTEMS:
@@ -263,6 +263,10 @@ def _options_of(value: object) -> JsonObject:
         return dict(zip(map(str, labels), texts, strict=False))
     is_labelled = all(isinstance(each, str) and len(str(key)) < 3 for key, each in options.items())
     return options if is_labelled else {}
+
+
+def _plain_last(path: str) -> str:
+    return plain_name(path.rpartition(".")[2])
 
 
 def _is_part(plain: str, value: object) -> bool:

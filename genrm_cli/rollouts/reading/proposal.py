@@ -12,7 +12,11 @@ from typing import NamedTuple
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.reading.account import is_prose, iter_texts_by_path
+from genrm_cli.rollouts.reading.account import (
+    is_prose,
+    iter_texts_by_path,
+    unread_text,
+)
 from genrm_cli.rollouts.reading.known_names import (
     Role,
     is_label,
@@ -102,13 +106,18 @@ class _SampledLines:
 
     def _passes(self, proposed: Proposal, reader: MakeReader) -> bool:
         """Whether lines are read as groups with a prompt, of which some have two different
-        responses, and each rollout has a response.
+        responses, each rollout has a response, and no text of a prompt is left out.
         """
         read = reader(proposed.response_field, proposed.prompt_field)
         groups: dict[str, set[str | None]] = {}
+        asking = {each.path for each in self.fields if each.role == "prompt"}
         try:
             for number, record in enumerate(self.records):
-                for rollout in read(record):
+                rollouts = read(record)
+                asked = (each for each in iter_texts_by_path(record) if each.path in asking)
+                if unread_text(asked, rollouts) is not None:
+                    return False
+                for rollout in rollouts:
                     if not rollout.has_prompt:
                         return False
                     groups.setdefault(group_key(rollout, number), set()).add(rollout.answer)
@@ -121,7 +130,9 @@ class _SampledLines:
         others = [
             each
             for each in self.fields
-            if each not in prompts and each.role not in ("prompt", "reference")
+            if each not in prompts and each.role != "prompt"
+            # A known answer is the same for all lines of a prompt; `answer` may be the policy's.
+            if each.role != "reference" or each.varies_within(prompts)
             if not any(prompt.covers(each) for prompt in prompts)
         ]
         varying = [each for each in others if each.varies_within(prompts)]

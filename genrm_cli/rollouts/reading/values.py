@@ -131,6 +131,21 @@ def messages_in(value: object) -> object:
     return inner if is_messages(inner) else value
 
 
+def lists_on(record: JsonObject, path: str) -> list[list[object]]:
+    """Return the lists that a dotted path goes through, the outer ones first."""
+    if path in record:
+        return []
+    found = []
+    value: object = record
+    for part in path.split("."):
+        if isinstance(value, list):
+            found.append(value)
+            value = [each.get(part) for each in objects_in(value)]
+        else:
+            value = object_or_empty(value).get(part)
+    return found
+
+
 def values_at(record: JsonObject, path: str) -> object:
     """Return the value of a field, or at a dotted path that may go through lists; None if there is
     none.

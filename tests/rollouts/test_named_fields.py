@@ -1,0 +1,92 @@
+"""Fields that the user names: a path says what is a group, and nothing at or below one vanishes."""
+
+import pytest
+
+from genrm_cli.rollouts.formats import named_fields
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+
+PIRATE = "You always answer in the style of a pirate."
+ASKED = "What is it then, number 1?"
+
+
+def shown(record, response, prompt=None):
+    """Read a line: the texts of its prompt, and its answers."""
+    rollouts = named_fields(response, prompt).read(record)
+    return [turn.text for turn in rollouts[0].prompt], [each.answer for each in rollouts]
+
+
+def said(text, role="assistant"):
+    """Make a message."""
+    return {"role": role, "content": text}
+
+
+def test_a_path_through_a_list_is_a_group_whatever_its_values_are():
+    """Messages of the policy behind it are alternatives, never one conversation."""
+    choices = [{"message": said("first")}, {"message": said("second")}]
+    record = {"task": "Name one.", "choices": choices}
+    for path in ("choices", "choices.message", "choices.message.content"):
+        read = shown(record, path, "task")
+        assert read == (["Name one."], ["first", "second"])
+        assert len(named_fields(path, "task").rows(record)) == 2
+
+
+def test_a_list_of_turns_is_no_list_of_responses():
+    """Who speaks, or the kind of a part, tells its objects apart; the user writes messages."""
+    lists = [
+        [{"source": "user", "content": "Q"}, {"source": "assistant", "content": "A"}],
+        [{"sender": "human", "text": "Q"}, {"sender": "bot", "text": "A"}],
+        [{"kind": "request", "parts": ["Q"]}, {"kind": "response", "parts": ["A"]}],
+        [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}],
+    ]
+    for turns in lists:
+        for path in ("talk", f"talk.{[*turns[0]][1]}"):
+            with pytest.raises(UnreadableRecordError, match="turns or parts"):
+                shown({"talk": turns}, path)
+    talk = [{"message": said("Q", "user")}, {"message": said("A")}]
+    with pytest.raises(UnreadableRecordError, match="role: assistant, user"):
+        shown({"talk": talk}, "talk.message")
+
+
+def test_one_message_is_a_prompt():
+    """As a list of one is; an object that holds a text in an unknown way is refused."""
+    assert shown({"p": said(ASKED, "user"), "r": "A."}, "r", "p") == ([ASKED], ["A."])
+    contents = [
+        {"role": "user", "parts": [{"text": ASKED}]},
+        {"role": "model", "parts": [{"text": "A."}]},
+    ]
+    record = {"s": {"role": "system", "parts": [{"text": PIRATE}]}, "contents": contents}
+    assert shown(record, "contents", "s") == ([PIRATE, ASKED], ["A."])
+    with pytest.raises(UnreadableRecordError, match="an object with raw"):
+        shown({"p": {"raw": ASKED}, "r": "A."}, "r", "p")
+
+
+def test_what_stands_beside_a_nested_prompt_belongs_to_it():
+    """A system prompt in the same object is shown, as one beside a field of the line is."""
+    body = {"system": PIRATE, "messages": [said(ASKED, "user")], "model": "m"}
+    for path in ("input.body", "input.body.messages"):
+        assert shown({"input": {"body": body}, "r": "A."}, "r", path) == ([PIRATE, ASKED], ["A."])
+    asked = {"system_prompt": PIRATE, "question": ASKED}
+    assert shown({"q": asked, "r": "A."}, "r", "q.question") == ([PIRATE, ASKED], ["A."])
+
+
+def test_a_text_that_would_be_left_out_refuses_its_line():
+    """Tools and escaped arguments are read elsewhere, and are no text that is left out."""
+    reply = {"output": "It is one.", "comment": {"body": "This is what the policy wrote, too."}}
+    with pytest.raises(UnreadableRecordError, match=r"reply\.comment\.body"):
+        shown({"q": ASKED, "reply": reply}, "reply", "q")
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "description": "Find the tides of a day."},
+    }
+    call = {"function": {"name": "f", "arguments": {"place": 'the port\nof "Brest" in France'}}}
+    body = {"messages": [said(ASKED, "user")], "tools": [tool]}
+    response = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    assert shown({"body": body, "r": response}, "r", "body")[0] == [ASKED]
+
+
+def test_a_name_with_dots_can_be_named():
+    """The whole name is looked for before its parts."""
+    record = {"inputs.query": ASKED, "inputs.response": "A.", "meta.id": "x"}
+    (rollout,) = named_fields("inputs.response", "inputs.query", "meta.id").read(record)
+    assert (rollout.answer, rollout.task) == ("A.", "meta.id:x")
+    assert named_fields("inputs.response", "inputs.query").recognise(record)
