@@ -76,7 +76,7 @@ def test_a_text_that_would_be_left_out_refuses_its_line():
         shown({"q": ASKED, "reply": reply}, "reply", "q")
     tool = {
         "type": "function",
-        "function": {"name": "f", "description": "Find the tides of a day."},
+        "function": {"name": "f", "description": "Find the tides."},
     }
     call = {"function": {"name": "f", "arguments": {"place": 'the port\nof "Brest" in France'}}}
     body = {"messages": [said(ASKED, "user")], "tools": [tool]}
