@@ -170,13 +170,10 @@ class _JudgeReplacements:
                 (each - index) % size,
             ),
         )
-        first, second = index, other
-        if (self._asked[index, other], 2 * firsts[index]) > (
-            self._asked[other, index],
-            total[index],
-        ):
-            first, second = other, index
-        return first, second
+        # The order asked less often; of two alike, the place in which it was shown less often.
+        more = self._asked[index, other] - self._asked[other, index]
+        is_second = more > 0 or (more == 0 and 2 * firsts[index] > total[index])
+        return (other, index) if is_second else (index, other)
 
 
 def count_verdicts(
