@@ -306,8 +306,7 @@ class Outcome:
             original run.
         journal_key: key of the reply in the journal; empty if the journal does not contain it.
         turns: minimum number of calls for an answer; all others are retries.
-        reasks: replies without a verdict after which the judge was asked again, in all runs on the
-            journal.
+        reasks: further calls for the same answer, other than retries, which `max_extra` counts.
         estimated_replies: replies whose tokens are estimated, because the server did not count
             them.
     """
@@ -328,12 +327,6 @@ class Outcome:
     def is_decided(self) -> bool:
         """Whether it has an answer, which is final."""
         return not isinstance(self.result, Failure)
-
-    @property
-    def silent_replies(self) -> int:
-        """Replies without a verdict, the last one included."""
-        is_silent = isinstance(self.result, Failure) and self.result.kind.is_parse_failure
-        return self.reasks + is_silent
 
     def __reduce__(self) -> tuple[object, ...]:
         return Outcome, _values_of_outcome(self)

@@ -61,7 +61,7 @@ def test_a_judge_may_say_which_responses_take_one_approach(judge_server):
     judge_server.behave(fault={"content": "No clusters."})
     for fallback, expected in (("unique", [1.0] * 3), ("uniform", [1 / 3] * 3)):
         alone, _ = genrm.scale_by_diversity(
-            [1.0] * 3, texts, method="llm", fallback=fallback, **judge, reask=0
+            [1.0] * 3, texts, method="llm", fallback=fallback, **judge
         )
         assert alone == expected
 

@@ -283,7 +283,7 @@ def test_tables_of_a_settings_file_are_dictionaries():
 def test_failures_are_data(judge_server):
     """Unreadable replies leave rewards None, with a reason and the kind of each failure."""
     judge_server.behave(fault={"content": "Both are nice."})
-    result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, reask=0, max_extra=0))
+    result = genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, max_extra=0))
     assert result.rewards == result.advantages == result.standard_errors == [None] * 3
     assert set(result.reasons) == {Reason.INCOMPLETE}
     assert {each.failure.kind.value for each in result.failures if each.failure} == {"no_verdict"}

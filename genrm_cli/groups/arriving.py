@@ -25,7 +25,7 @@ from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
-from genrm_cli.judging.requests import PairwisePrompt, Prompt, RequestId
+from genrm_cli.judging.requests import ExtraCalls, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.component import local_kind
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.tasks import in_thread
@@ -55,6 +55,7 @@ class ArrivingGroup:
         self._kinds = set[object]()
         self._known: NeutralTexts = {}
         self._planned = plan_group(key, range(size), plan.pairing) if plan.compares_pairs else []
+        self._extra = ExtraCalls(plan.extra_calls(size))
 
     def add(self, index: int, rollout: Rollout, record: JsonObject | None = None) -> None:
         """Add a rollout by its index in the whole group, and ask about the pairs that are certain
@@ -122,7 +123,7 @@ class ArrivingGroup:
             slot = await judge.admit(since_s=since_s)
         if slot is None:
             return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
-        return await judge.ask(request, slot)
+        return await judge.ask(request._replace(extra=self._extra), slot)
 
     async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
         """Make the remaining requests, and return everything known about the group.
@@ -142,7 +143,11 @@ class ArrivingGroup:
                 id_: self._ask(id_.judge, id_.repeat, prompt)
                 for id_, prompt in await prepared(stage, judged)
             }
-            judged.results += await _results_of(requests, ends_s)
+            results = await _results_of(requests, ends_s)
+            judged.results += results
+            judged.extra.count(sum(outcome.reasks for _, outcome in results))
+            # Requests that are asked later share what is left.
+            self._extra.left = min(self._extra.left, judged.extra.left)
             if not all(task.done() for task in requests.values()):
                 break  # the next stage depends on them
         judged.sort()
@@ -150,6 +155,7 @@ class ArrivingGroup:
 
     def forget_failures(self) -> None:
         """Make requests again that the judge did not answer, when they are needed again."""
+        self._extra = ExtraCalls(self._plan.extra_calls(len(self._shown)))
         self._asked = {
             asked: task for asked, task in self._asked.items() if not _is_unanswered(task)
         }

@@ -7,7 +7,7 @@ from typing import Self
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject, whole_characters
-from genrm_cli.judging.requests import RequestId
+from genrm_cli.judging.requests import ExtraCalls, RequestId
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
@@ -126,6 +126,7 @@ class JudgedGroup:
             counts once.
         shortened: characters cut out of the prompt and a response so that they fit into the judges'
             context, by index; empty if all fit.
+        extra: the calls that may still replace failed ones.
     """
 
     key: str | None
@@ -144,6 +145,7 @@ class JudgedGroup:
     clusters: list[int] | None = None
     redactions: Counter[str] = field(default_factory=Counter)
     shortened: dict[int, int] = field(default_factory=dict)
+    extra: ExtraCalls = field(default_factory=lambda: ExtraCalls(0))
 
     @property
     def blank(self) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
-from genrm_cli.judging.requests import JudgeRequest, Prompt, RequestId
+from genrm_cli.judging.requests import ExtraCalls, JudgeRequest, Prompt, RequestId
 from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
@@ -77,7 +77,8 @@ async def judge_group(
     judged = begin_group(group, plan)
 
     async def ask(id_: RequestId, judge: Judge, request: JudgeRequest, slot: Slot) -> None:
-        _take(judged, id_, await judge.ask(request, slot), plan, judges)
+        asked = request._replace(extra=judged.extra)
+        _take(judged, id_, await judge.ask(asked, slot), plan, judges)
 
     try:
         for number, stage in enumerate(iter_stages(judged, group, plan)):
@@ -89,7 +90,9 @@ async def judge_group(
                 requests = await prepared(stage, judged)
                 for id_, request, outcome in judges.iter_recalled(requests):
                     judge = judges[id_.judge]
-                    if outcome is None:
+                    if outcome is not None:
+                        judged.extra.count(outcome.reasks)
+                    else:
                         slot = await judge.admit(lane)
                         if slot is not None:
                             tasks.create_task(ask(id_, judge, request, slot))
@@ -155,6 +158,7 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
             if outcome is not None:
                 known += outcome.from_journal
                 known_calls += outcome.from_journal * plan.asked[id_.judge].turns
+                judged.extra.count(outcome.reasks)
                 judged.results.append((id_, without_reply(outcome, plan)))
         first = first or seen
         if len(judged.results) < seen:  # the rest depends on what is missing
@@ -211,6 +215,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
             measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts
         ],
         gated={index: each.gated_by for index, each in enumerate(group.rollouts) if each.gated_by},
+        extra=ExtraCalls(plan.extra_calls(len(answered))),
     )
     diversity = plan.rewards.settings.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:

@@ -104,7 +104,6 @@ class CachedJudge(Judge):
         self._policy = RecallPolicy() if journal is None else policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
         self._recent: OrderedDict[bytes, Outcome] = OrderedDict()
-        self._silent_replies: dict[bytes, int] = {}
 
     @property
     def stopped_by(self) -> StoppedBy | None:
@@ -134,22 +133,13 @@ class CachedJudge(Judge):
         asked.
         """
         policy = self._policy
-        if stored is not None:
-            if stored.is_decided or policy.with_failures or self._is_exhausted(stored):
-                return stored
-            self._silent_replies[key] = stored.silent_replies
+        if stored is not None and (stored.is_decided or policy.with_failures):
+            return stored
         if policy.only_known:
             return _not_asked(f"not in the journal ({StoppedBy.CONCLUDE})")
         if policy.only_failed and stored is None:
             return _not_asked("never asked before (only_failed)")
         return None
-
-    def _is_exhausted(self, stored: Outcome) -> bool:
-        """Whether a failure has had all its replies: further runs would ask until a response wins,
-        and pay each time.
-        """
-        is_retried = self._policy.only_failed  # the user asks for it
-        return not is_retried and stored.silent_replies > self._judge.reask
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call."""
@@ -195,8 +185,7 @@ class CachedJudge(Judge):
             key, outcome = await self._judge.ask(request, slot)
             self._remember(key, replace(outcome))  # its caller may drop the reply
             return outcome
-        silent = self._silent_replies.pop(request.key, 0)
-        key, outcome = await self._judge.ask(request, slot, silent)
+        key, outcome = await self._judge.ask(request, slot)
         if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
             return outcome
         outcome = await journal.record(key, self._judge.label, outcome)

@@ -309,9 +309,6 @@ class Journal(AbstractContextManager["Journal"]):
         if outcome is None or earlier is None:
             return entry, text
         if isinstance(earlier.result, Failure):
-            # Its caller has counted the earlier replies, unless another run made them meanwhile.
-            outcome.reasks = max(outcome.reasks, earlier.reasks)
-            entry = entry_of(key, judge, outcome, now, packed)
             execute(_REPLACE, entry)
             return entry, text
         if not isinstance(outcome.result, Failure):

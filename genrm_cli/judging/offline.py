@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from operator import attrgetter
 from typing import Protocol
 
 from genrm_cli.json_types import Record
@@ -38,14 +37,12 @@ class PendingRequest:
     Attributes:
         id: its `custom_id`: the key of the request, or that of its second turn.
         failure: of its last reply; None without one.
-        silent_replies: replies so far that held no verdict.
     """
 
     id: bytes
     model: str
     body: bytes
     failure: Failure | None = None
-    silent_replies: int = 0
 
     @property
     def is_refused(self) -> bool:
@@ -118,12 +115,6 @@ class OfflineJudge(CachedJudge):
         except OutdatedRequestError:
             return self._recall(request, None)
         result = None if outcome.result is _NO_REPLY else outcome.result
-        if stored is not None and (result is None or _is_same_reading(outcome, stored)):
-            outcome.reasks = stored.silent_replies if result is None else stored.reasks
-            if self._is_exhausted(stored):
-                return stored
-        elif stored is not None:
-            outcome.reasks = max(outcome.reasks, stored.silent_replies)
         if result is not None:
             entered = replace(
                 outcome
@@ -133,14 +124,13 @@ class OfflineJudge(CachedJudge):
             outcome.journal_key = entered.journal_key
             if not isinstance(result, Failure):
                 self._read_keys.add(request.key)
-        if result is not None and outcome.is_decided:
-            return outcome
         failure = result if isinstance(result, Failure) else None
-        is_added = self._store.add(
-            replace(pending, failure=failure, silent_replies=outcome.silent_replies)
-        )
-        if is_added or result is None:
-            return None
+        # What a reply lacks is asked in another way, not again.
+        may_pass = failure is not None and failure.kind.is_transient
+        if result is None or may_pass:
+            is_added = self._store.add(replace(pending, failure=failure))
+            if is_added or result is None:
+                return None
         if failure is not None and failure.partial is not None:
             outcome.result = failure.partial
         return outcome
@@ -157,7 +147,6 @@ class OfflineJudge(CachedJudge):
             outcome.turns = 2
             pending = PendingRequest(_second_id(second), self._judge.model, second.body)
         for reply in self._replies_to(pending.id, request):
-            outcome.reasks = outcome.silent_replies
             _count(outcome, reply, pending.body)
             outcome.result = (
                 reply if isinstance(reply, Failure) else self._judge.read(reply, request)
@@ -188,14 +177,12 @@ class OfflineJudge(CachedJudge):
         replies: Iterable[Reply | Failure] = self._replies_to(request.key, request)
         if stored is not None and stored.reply_text is not None:
             outcome.attempts = stored.attempts
-            outcome.reasks = stored.reasks
             outcome.prompt_tokens = stored.prompt_tokens
             outcome.completion_tokens = stored.completion_tokens
             outcome.estimated_replies = stored.estimated_replies
             replies = (Reply(stored.reply_text),)
         for reply in replies:
             if stored is None:
-                outcome.reasks = outcome.silent_replies
                 _count(outcome, reply, request.body)
             second = (
                 reply if isinstance(reply, Failure) else self._judge.second_turn(request, reply)
@@ -212,12 +199,6 @@ class OfflineJudge(CachedJudge):
 def _second_id(second: JudgeRequest) -> bytes:
     """Return the id of a second turn: that of another first reply is another request."""
     return hashlib.sha256(second.key + second.body).digest()
-
-
-def _is_same_reading(outcome: Outcome, stored: Outcome) -> bool:
-    """Whether replies were read before: a command that is repeated passes the same ones."""
-    costs = attrgetter("result", "attempts", "prompt_tokens", "completion_tokens")
-    return bool(costs(outcome) == costs(stored))
 
 
 def _count(outcome: Outcome, reply: Reply | Failure, body: bytes) -> None:

@@ -1,8 +1,8 @@
 """A generative reward model behind one or more OpenAI-compatible endpoints.
 
-`ask` turns a request into an outcome by up to three nested repetitions:
+`ask` turns a request into an outcome, within `comparison_timeout`. What to ask in place of a failed
+request is decided for the whole group (`groups/asking/replacements.py`).
 
-- It asks again while replies hold no verdict (`reask`), up to `comparison_timeout`.
 - Each asking makes one call, or two for profiles with two turns (`_judge_once`).
 - Each call is retried while its failure may pass (`retries`). Waits hold no slot (`_call`).
 
@@ -45,7 +45,6 @@ from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import (
     Failure,
     FailureKind,
-    Grades,
     Judgment,
     Outcome,
     ProbeResult,
@@ -239,25 +238,15 @@ class RemoteJudge:
         self._budget.calls -= self._turns
         self.pool.release_unused(slot)
 
-    @property
-    def reask(self) -> int:
-        """How often to ask again for a verdict."""
-        return self._policy.reask
+    async def ask(self, request: JudgeRequest, slot: Slot) -> tuple[bytes, Outcome]:
+        """Ask, again if the server takes another form of request.
 
-    async def ask(
-        self, request: JudgeRequest, slot: Slot, silent_replies: int = 0
-    ) -> tuple[bytes, Outcome]:
-        """Ask until a reply holds a verdict, a response makes one ambiguous, no retry is left, or a
-        call fails.
-
-        Return the outcome, and the key of the request in the form in which it was made. Earlier
-        `silent_replies` count like those of this run.
+        Return the outcome, and the key of the request in the form in which it was made.
         """
-        outcome = Outcome(_NOT_ASKED, reasks=silent_replies)
+        outcome = Outcome(_NOT_ASKED)
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
         granted: Slot | None = slot
-        partial: Grades | None = None
         try:
             while granted is not None:
                 try:
@@ -268,20 +257,15 @@ class RemoteJudge:
                     request = self.prepare(request.prompt, request.repeat)
                     granted = await self._slot_in_time(gives_up_at_s)
                     continue
-                if isinstance(outcome.result, Failure):
-                    partial = outcome.result.partial or partial
-                if outcome.is_decided or outcome.reasks >= self._policy.reask:
-                    break
-                granted = await self._slot_in_time(gives_up_at_s)
-                outcome.reasks += granted is not None
+                break
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
             pass
         finally:
             self._budget.calls -= self._turns - outcome.turns
-        if partial is not None and isinstance(outcome.result, Failure):
-            outcome.result = partial
+        if isinstance(outcome.result, Failure) and outcome.result.partial is not None:
+            outcome.result = outcome.result.partial
         if outcome.result is _NOT_ASKED:
             outcome.result = Failure(
                 FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}"

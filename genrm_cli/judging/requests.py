@@ -155,15 +155,38 @@ class RequestId(NamedTuple):
     shown: tuple[int, ...]
 
 
+@dataclass(slots=True)
+class ExtraCalls:
+    """How many more calls may be made about a group than its plan has.
+
+    Replacements of failed comparisons and second calls for one comparison take from it; retries
+    after a failed connection do not.
+    """
+
+    left: int
+
+    def take(self, calls: int = 1) -> bool:
+        """Take some calls, and return whether there were as many."""
+        if calls > self.left:
+            return False
+        self.left -= calls
+        return True
+
+    def count(self, calls: int) -> None:
+        """Count calls that were made before, perhaps by another run."""
+        self.left = max(0, self.left - calls)
+
+
 class JudgeRequest(NamedTuple):
     """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge
     has neither.
 
     `repeat` and the version of its form, of `RequestForm`, allow to render it again for another
-    form."""
+    form. A second call for the same answer takes from `extra`; None sets no limit."""
 
     prompt: Prompt
     body: bytes = b""
     key: bytes = b""
     repeat: int = 0
     form_version: int = 0
+    extra: ExtraCalls | None = None

@@ -182,9 +182,6 @@ class LimitSettings:
         low=0,
         high=100,
     )
-    reask: int = setting(
-        "Number of retries of a comparison after an unparsable reply.", 3, low=0, high=100
-    )
     max_calls: int | None = setting(
         "Stop with partial results after this many calls.", low=0, is_common=True
     )

@@ -69,7 +69,7 @@ async def drive_genrm(
         ) as client:
             limit = AdaptiveLimit(concurrency) if adaptive else Limit(concurrency)
             pool = EndpointPool([Endpoint(base_url, client, limit)], 300.0, lambda *_: None)
-            policy = CallPolicy(600.0, 3600.0, 5, reask=3)
+            policy = CallPolicy(600.0, 3600.0, 5)
             remote = RemoteJudge(
                 pool, PROFILES["nemotron"], policy, Budget(), model="bench", given={}
             )

@@ -193,7 +193,7 @@ def test_a_failed_comparison_is_no_number(call, judge_server):
     code is 6.
     """
     judge_server.behave(fault={"content": "no idea"})
-    finished = call("compare -p Why? a b", *judge(judge_server, "--reask", 0, "--json")).ended(6)
+    finished = call("compare -p Why? a b", *judge(judge_server, "--json")).ended(6)
     assert json.loads(finished.out) == {
         "rewards": [None, None],
         "comparison_results": [],
@@ -205,7 +205,7 @@ def test_a_failed_comparison_is_no_number(call, judge_server):
 def test_compat_gives_the_references_defaults(call, judge_server):
     """--compat nemo-gym turns failures into 3, 3, 3.5, as the reference does."""
     judge_server.behave(fault={"content": "no idea"})
-    arguments = judge(judge_server, "--reask", 0, "--json", "--compat", "nemo-gym")
+    arguments = judge(judge_server, "--json", "--compat", "nemo-gym")
     finished = call("compare -p Why? a b", *arguments).ended(0)
     printed = json.loads(finished.out)
     assert printed["rewards"] == [3.0, 3.0]

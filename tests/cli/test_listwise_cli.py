@@ -114,7 +114,7 @@ def test_a_reply_that_leaves_a_response_out_counts_for_the_others(genrm, judge_s
     """It is asked again; then the grades that it has count."""
     write_groups(genrm, groups=1, n=3)
     judge_server.behave(leaves_out_last=True)
-    options = ["--no-probe", "--reask", "1", "--max-unscored", "1", "--max-extra", "0"]
+    options = ["--no-probe", "--max-unscored", "1", "--max-extra", "0"]
     metrics, lines = scored(genrm, judge_server, *options)
     assert metrics["calls"] == 2
     assert sorted(line["genrm"]["status"] for line in lines) == ["scored", "scored", "unscored"]

@@ -97,7 +97,7 @@ def test_only_what_failed_of_a_panel_is_asked_again(genrm, call, judge_server, s
     """The failures of one judge; the other one, which answered all, is not asked."""
     other = start_judge()
     other.behave(script=[{"status": 500}] * 2)
-    write_panel(genrm, judge_server, other, reask=0, max_extra=0, min_verdicts=0.5)
+    write_panel(genrm, judge_server, other, max_extra=0, min_verdicts=0.5)
     genrm.write("in.jsonl", make_rollouts(groups=2))
     assert call("score in.jsonl", **KEYS).code == 0
     assert genrm.metrics()["failures_by_kind"] == {"http": 2}
@@ -152,7 +152,7 @@ def test_a_grade_that_failed_makes_both_orders_fail(genrm, call, judge_server):
         [{"prompt": f"Q{n}?", "chosen": "good " * 9, "rejected": "bad"} for n in range(2)],
     )
     judge = (*judge_server.flags, "--profile", "nemotron-principle", "--no-probe")
-    finished = call("eval pairs.jsonl --json --reask 0 --concurrency 1", *judge)
+    finished = call("eval pairs.jsonl --json --concurrency 1", *judge)
     figures = json.loads(finished.out)["figures"]
     assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
 

@@ -117,9 +117,7 @@ def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     judge_server.behave(fault={"content": "I would rather not."}, fault_share=0.3)
     lines = make_rollouts(groups=8, size=4)
     genrm.write("in.jsonl", lines)
-    arguments = judge(
-        judge_server, "--no-probe", "--reask", 0, "--max-unscored", 1, "--keep-replies", *MEAN
-    )
+    arguments = judge(judge_server, "--no-probe", "--max-unscored", 1, "--keep-replies", *MEAN)
     finished = call("score in.jsonl --max-extra 0 --min-verdicts 0", *arguments).ended(0)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]

@@ -26,8 +26,6 @@ def at(judge, *more):
         "--no-probe",
         "--retries",
         0,
-        "--reask",
-        0,
         "--max-extra",
         0,
         *more,

@@ -33,8 +33,6 @@ def arguments(judge, *more):
     """Return the options of a run."""
     return (
         *judge.flags,
-        "--reask",
-        "0",
         "--max-unscored",
         "1",
         "-q",

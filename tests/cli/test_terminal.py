@@ -198,8 +198,6 @@ def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_j
         "1s",
         "--force",
         "--no-journal",
-        "--reask",
-        "0",
     ]
     commands = [
         (

@@ -45,7 +45,7 @@ def test_a_bad_reply_is_a_failure_and_asked_again_next_time(scoring, name):
     """
     fault, arguments, kind = BAD_REPLIES[name]
     scoring.server.behave(fault=fault, fault_share=0.25, seed=FOUR_OF_16)
-    scoring.run("--retries", 0, "--reask", 1, "--max-unscored", 1, *arguments).ended(0)
+    scoring.run("--retries", 0, "--max-unscored", 1, *arguments).ended(0)
     metrics = scoring.check_honest()
     assert metrics["failures_by_kind"] == {kind: 4}
     assert metrics["verdicts"] == scoring.journaled() == 12
@@ -79,8 +79,6 @@ def test_an_echoed_key_is_found_nowhere(scoring, status):
         scoring.folder / "events.jsonl",
         "--retries",
         1,
-        "--reask",
-        0,
         "--max-unscored",
         1,
     )

@@ -36,7 +36,7 @@ def test_a_complete_journal_answers_everything(complete):
             0.1,
         ),
         ("--keep-replies",),
-        ("--call-timeout", 5, "--retries", 1, "--reask", 0),
+        ("--call-timeout", 5, "--retries", 1),
         ("--concurrency", "auto"),
         ("--judge-id", MODEL),
         ("--base-url", "http://127.0.0.1:9/v1"),

@@ -21,7 +21,6 @@ LEXICAL = "judge = 'lexical'\n"
 QUICK: dict[str, Any] = {
     "probe": False,
     "retries": 0,
-    "reask": 0,
     "concurrency": "2",
     "force": True,
 }

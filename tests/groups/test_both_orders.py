@@ -14,7 +14,6 @@ def score(folder, judge, **given):
     once = {
         "probe": False,
         "retries": 0,
-        "reask": 0,
         "use_journal": False,
         "concurrency": "1",
     }

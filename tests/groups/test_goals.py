@@ -14,8 +14,6 @@ RUN = (
     "--no-probe",
     "--retries",
     "0",
-    "--reask",
-    "0",
     "--max-unscored",
     "1",
     "-q",

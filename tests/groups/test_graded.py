@@ -396,7 +396,7 @@ def test_a_function_that_changed_makes_outputs_stale(tmp_path, monkeypatch):
 def test_what_is_compared_by_hand_is_graded_too(call, tmp_path, judge_server):
     """The rewards are those of the total; a question that failed is named by its component."""
     (tmp_path / "genrm.toml").write_text(
-        f"{judge(judge_server)}retries = 0\nreask = 0\n{RUBRIC}{RANKED}{SAFE}"
+        f"{judge(judge_server)}retries = 0\n{RUBRIC}{RANKED}{SAFE}"
     )
     finished = call("compare", "-p", "Why?", SHORT, LONG, "--json", "--no-probe")
     assert json.loads(finished.out)["rewards"] == [0.25, 1.0]

@@ -13,7 +13,6 @@ from genrm_cli.verdicts import Reason
 QUICK = {
     "probe": False,
     "retries": 0,
-    "reask": 0,
     "concurrency": "1",
     "force": True,
 }

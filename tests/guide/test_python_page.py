@@ -51,7 +51,7 @@ async def test_the_reward_function_returns_one_number_for_each_completion(
 def test_the_reward_function_returns_none_where_the_judge_fails(judge_server):
     """TRL leaves a completion out whose reward is None."""
     reward = execute(
-        TRL.replace('model="my-judge"', 'model="my-judge", probe=False, reask=0'), judge_server
+        TRL.replace('model="my-judge"', 'model="my-judge", probe=False'), judge_server
     )["reward"]
     judge_server.behave(fault={"content": "Both are nice."})
     assert asyncio.run(reward(prompts=PROMPTS, completions=COMPLETIONS)) == [None] * 6

@@ -67,7 +67,6 @@ def at_judge(server, **given):
     once = {
         "probe": False,
         "retries": 0,
-        "reask": 0,
         "use_journal": False,
     }
     return {

@@ -27,7 +27,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, render_messages
-from genrm_cli.judging.requests import PairwisePrompt, Prompt, Reply, RequestId
+from genrm_cli.judging.requests import ExtraCalls, PairwisePrompt, Prompt, Reply, RequestId
 from genrm_cli.neutralise.forms import fold
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
@@ -37,7 +37,6 @@ from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Ve
 
 SIZE = 8
 QUALITY_OF_BAD = -2.0
-REASKS = 3
 OTHER = "It is 42, as the sum of the parts shows."
 _SHAPE = measure_text("", "x", with_style=False, as_gym=False)
 
@@ -188,16 +187,16 @@ class Setup(NamedTuple):
     """Groups without an attack.
 
     Attributes:
-        words: the judge's own words at each attempt, by group and pair, in the order shown.
+        words: the judge's own words, by group and pair, in the order shown.
         plan: of the run, without its estimator.
         advantages: those of the attacker and its twin in each group, by estimator.
     """
 
-    words: list[dict[tuple[int, ...], tuple[str, ...]]]
+    words: list[dict[tuple[int, ...], str]]
     plan: GroupPlan
     advantages: Mapping[str, Any]
 
-    def about(self, group: int, shown: tuple[int, ...]) -> tuple[int, tuple[str, ...]] | None:
+    def about(self, group: int, shown: tuple[int, ...]) -> tuple[int, str] | None:
         """Return where the attacker stands in a request, and the words; None if it does not."""
         return (1 if shown[0] == 0 else 2, self.words[group][shown]) if 0 in shown else None
 
@@ -211,12 +210,11 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
     world.quality[:, :2] += QUALITY_OF_BAD - world.truth[:, :2]
     every = list(permutations(range(SIZE), 2))
     pairs = np.array([every] * groups)
-    batches = [judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw) for _ in range(1 + REASKS)]
+    batch = judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw)
     words = [
         {
-            pair: tuple(
-                _words_for(name, float(b.score_1[g, m] - b.score_2[g, m]), float(b.ranking[g, m]))
-                for b in batches
+            pair: _words_for(
+                name, float(batch.score_1[g, m] - batch.score_2[g, m]), float(batch.ranking[g, m])
             )
             for m, pair in enumerate(every)
         }
@@ -226,7 +224,7 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
     setup = Setup(words, GroupPlan(pairing=pairing, judges=(JudgePlan("m"),)), {})
 
     def answer(g: int, shown: tuple[int, ...]) -> Outcome:
-        return Outcome(says[words[g][shown][0]])
+        return Outcome(says[words[g][shown]])
 
     advantages = {each: advantages_by_group(setup, answer, each) for each in estimators}
     return setup._replace(advantages=advantages)
@@ -255,7 +253,8 @@ def advantages_by_group(
     statistics = CalibrationStatistics()
     for g in range(len(setup.words)):
         fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE
-        group = JudgedGroup(str(g), SIZE, None, *fields)
+        extra = ExtraCalls(plan.extra_calls(SIZE))
+        group = JudgedGroup(str(g), SIZE, None, *fields, extra=extra)
         planned = [
             RequestId(0, repeat, (i, j)) for i, j, repeat in plan.pairing.iter_pairs(SIZE, str(g))
         ]
@@ -322,27 +321,12 @@ class Attack:
                 read[place, words, number] = result
             return read[place, words, number]
 
-        @cache
-        def may_answer(place: int, number: int) -> bool:
-            return any(
-                isinstance(ask(place, words, number), Verdict) for words in self._family.says
-            )
-
-        def answer(place: int, words: Sequence[str]) -> Outcome:
-            drawn = 0
-            for number in range(variant, variant + 1 + REASKS):
-                result = ask(place, words[drawn], number % 97)
-                # As `RemoteJudge.ask`.
-                if isinstance(result, Verdict) or result.kind is FailureKind.REFUSED:
-                    break
-                # Another opinion matters only if the failure depends on it; drawing one anyway
-                # would add noise.
-                drawn += may_answer(place, number % 97)
-            return Outcome(result, reasks=number - variant)
+        def answer(place: int, words: str) -> Outcome:
+            return Outcome(ask(place, words, variant % 97))
 
         results = {key: answer(*key) for key in self._keys}
         signature = tuple(
-            said.kind if isinstance(said := each.result, Failure) else (said, each.reasks)
+            said.kind if isinstance(said := each.result, Failure) else said
             for each in results.values()
         )
         if signature not in self._known:
@@ -350,9 +334,7 @@ class Attack:
         failures = sum(isinstance(outcome.result, Failure) for outcome in results.values())
         return Tested(*self._known[signature], failures / len(results), forged)
 
-    def _changes(
-        self, answers: Mapping[tuple[int, tuple[str, ...]], Outcome]
-    ) -> tuple[float, float]:
+    def _changes(self, answers: Mapping[tuple[int, str], Outcome]) -> tuple[float, float]:
         """Return how much these answers to the requests about the attacker change its advantage and
         its twin's, in the groups in which they have one.
         """
@@ -361,7 +343,7 @@ class Attack:
         def answer(g: int, shown: tuple[int, ...]) -> Outcome:
             key = self._setup.about(g, shown)
             if key is None:
-                return Outcome(says[self._setup.words[g][shown][0]])
+                return Outcome(says[self._setup.words[g][shown]])
             return replace(answers[key])
 
         changes = []

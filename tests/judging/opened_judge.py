@@ -96,7 +96,6 @@ async def open_judge(
     journal: Journal | None = None,
     only_failed: bool = False,
     retries: int = 5,
-    reask: int = 0,
     call_timeout_s: float = 10.0,
     comparison_timeout_s: float = 60.0,
     give_up_after_s: float = 10.0,
@@ -112,7 +111,7 @@ async def open_judge(
                 Endpoint(base_url, client, Limit(concurrency), first_trial_s=0.05, last_trial_s=0.2)
             )
         pool = EndpointPool(endpoints, give_up_after_s, ignore_event)
-        policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, reask, base_s)
+        policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, base_s)
         budget = budget or Budget()
         chosen = PROFILES[profile] if isinstance(profile, str) else profile
         remote = RemoteJudge(pool, chosen, policy, budget, model="m", given={})

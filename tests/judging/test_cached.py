@@ -57,22 +57,16 @@ def test_equal_questions_in_flight_are_asked_once(judge_server, journal):
 
 def test_equal_questions_share_a_failure_too(judge_server, journal):
     """When the one that was asked fails, those that waited for it fail alike; the next run asks
-    again only if it may ask more often.
+    again.
     """
     judge_server.behave(fault=UNREADABLE, latency_s=0.05)
     opened = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
     assert opened.kinds() == {"no_verdict": 4}
     assert judge_server.stats()["requests"] == 1
     judge_server.behave()
-    for reask, kinds, requests in ((0, {"no_verdict": 4}, 1), (1, {None: 4}, 2)):
-        again = with_judge(
-            lambda each: each.ask_all([0] * 4),
-            judge_server.base_url,
-            journal=journal,
-            reask=reask,
-        )
-        assert again.kinds() == kinds
-        assert judge_server.stats()["requests"] == requests
+    again = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
+    assert again.kinds() == {None: 4}
+    assert judge_server.stats()["requests"] == 2
 
 
 def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server, journal):
@@ -137,24 +131,3 @@ def test_only_what_failed_is_asked_again(judge_server, journal):
     )
     assert judge_server.stats()["requests"] - before == failed
     assert second.kinds() == {None: 30, "not_asked": 10}
-
-
-def test_replies_without_a_verdict_count_over_all_runs(judge_server, journal):
-    """A judge that gives no verdict is asked as often as the setting allows, however often the run
-    is resumed; a verdict after them remembers them.
-    """
-    judge_server.behave(fault=UNREADABLE)
-
-    def run(reask):
-        return with_judge(
-            lambda each: each.ask_all(range(3)),
-            judge_server.base_url,
-            journal=journal,
-            reask=reask,
-        )
-
-    for reask, requests in ((1, 6), (1, 6), (1, 6), (3, 12)):
-        assert run(reask).kinds() == {"no_verdict": 3}
-        assert judge_server.stats()["requests"] == requests
-    judge_server.behave()
-    assert [outcome.reasks for outcome in run(4).outcomes.values()] == [4, 4, 4]

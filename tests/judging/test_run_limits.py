@@ -42,7 +42,7 @@ def test_no_more_calls_are_made_than_allowed(judge_server, max_calls):
         },
     ],
 )
-def test_retries_and_re_askings_do_not_overdraw(judge_server, behaviour, concurrency):
+def test_retries_do_not_overdraw(judge_server, behaviour, concurrency):
     """However many comparisons wait for a slot at once, the calls of all of them stay within the
     budget.
     """
@@ -52,7 +52,6 @@ def test_retries_and_re_askings_do_not_overdraw(judge_server, behaviour, concurr
         judge_server.base_url,
         budget=Budget(45),
         concurrency=concurrency,
-        reask=3,
     )
     assert judge_server.stats()["requests"] == opened.budget.calls == 45
     assert sum(outcome.attempts for outcome in opened.outcomes.values()) == 45

@@ -67,17 +67,12 @@ def test_at_the_deadline_no_second_turn_begins(judge_server):
     assert opened.budget.calls == 2
 
 
-def test_a_first_turn_that_is_cut_off_is_asked_again(judge_server):
-    """No second turn rests on half an analysis; the next asking begins with the first turn."""
-    judge_server.behave(script=[CUT_OFF])
-    opened = ask(judge_server, 1, reask=1)
-    assert opened.kinds() == {None: 1}
-    assert opened.outcomes[0].attempts == 3
-    assert opened.outcomes[0].turns == 2
+def test_a_first_turn_that_is_cut_off_has_no_second(judge_server):
+    """No second turn rests on half an analysis."""
     judge_server.behave(fault=CUT_OFF)
-    opened = ask(judge_server, 1, reask=2)
+    opened = ask(judge_server, 1)
     assert opened.kinds() == {"truncated": 1}
-    assert opened.outcomes[0].attempts == 3
+    assert opened.outcomes[0].attempts == 1
     assert opened.outcomes[0].turns == 1
     assert "first of two turns" in opened.outcomes[0].result.detail
 

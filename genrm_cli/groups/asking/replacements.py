@@ -36,7 +36,7 @@ def iter_replacements(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Req
     """Yield the requests that replace failed ones by stages; the results of each must be there for
     the next.
 
-    Together with repeated requests they take at most `max_extra` times the calls of the plan. Under
+    They take from the further calls of the group. Under
     `compat` a failed comparison has a default, and nothing is replaced.
     """
     if plan.default is not None:
@@ -46,15 +46,8 @@ def iter_replacements(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Req
         return
     numbers = range(len(plan.asked))
     judges = [_JudgeReplacements(number, judged, plan) for number in numbers]
-    reasked = sum(outcome.reasks * plan.asked[id_.judge].turns for id_, outcome in judged.results)
-    left = plan.extra_calls(len(judged.answered)) - reasked
     while True:
-        stage: list[RequestId] = []
-        for judge in judges:
-            turns = plan.asked[judge.number].turns
-            chosen = judge.plan_stage(max(0, left) // turns)
-            left -= len(chosen) * turns
-            stage += chosen
+        stage = [id_ for judge in judges for id_ in judge.plan_stage()]
         if not stage:
             return
         yield stage
@@ -64,7 +57,8 @@ class _JudgeReplacements:
     """The replacements for the failed requests to one judge."""
 
     def __init__(self, number: int, judged: JudgedGroup, plan: GroupPlan) -> None:
-        self.number = number
+        self._number = number
+        self._turns = plan.asked[number].turns
         self._judged = judged
         self._planned_repeats = plan.planned_repeats(number)
         self._is_grader = number >= len(plan.judges)
@@ -81,18 +75,17 @@ class _JudgeReplacements:
         self._spent = Counter[int]()
 
     def _own(self) -> list[tuple[RequestId, Outcome]]:
-        own = [result for result in self._judged.results if result[0].judge == self.number]
+        own = [result for result in self._judged.results if result[0].judge == self._number]
         # Results come in the order of the answers, which must not decide what is asked next.
         return sorted(own, key=lambda result: result[0])
 
-    def plan_stage(self, left: int) -> list[RequestId]:
-        """Choose the requests of the next stage, at most `left`."""
+    def plan_stage(self) -> list[RequestId]:
+        """Choose the requests of the next stage, as many as the group's further calls allow."""
         own = self._own()
         failed = [id_.shown for id_, outcome in own if is_missing(outcome)]
         if not failed or not self._answers(own):
             return []
         _, given = count_verdicts(own, self._planned_repeats)
-        self._left = left
         self._chosen: list[RequestId] = []
         self._lacks = Counter(
             {
@@ -129,17 +122,16 @@ class _JudgeReplacements:
         """Choose a request if it serves a rollout that lacks verdicts, and return whether it was
         chosen.
         """
-        if self._left <= 0 or not any(map(self._may_ask, shown)):
+        if not any(map(self._may_ask, shown)) or not self._judged.extra.take(self._turns):
             return False
         for index in shown:
             if self._lacks[index] > 0:
                 self._lacks[index] -= 1
                 self._spent[index] += 1
         repeat = self._planned_repeats + self._repeats[shown]
-        self._chosen.append(RequestId(self.number, repeat, shown))
+        self._chosen.append(RequestId(self._number, repeat, shown))
         self._repeats[shown] += 1
         self._asked[shown] += 1
-        self._left -= 1
         return True
 
     def _next_pair(self, index: int, failed: Sequence[tuple[int, ...]]) -> tuple[int, int]:

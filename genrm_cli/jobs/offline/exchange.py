@@ -21,14 +21,13 @@ class FileExchange:
         failures: why replies give no verdict, by kind: how many, and the first reason.
     """
 
-    def __init__(self, replies: Replies, requests: RequestFiles | None, reask: int) -> None:
-        """Hold no more than `reask` further replies without a verdict against each request."""
+    def __init__(self, replies: Replies, requests: RequestFiles | None) -> None:
+        """Read replies, and write requests if there is a file for them."""
         self.replies = replies
         self.requests = requests
         self.is_used = False
         self.has_pending = False
         self.failures: dict[FailureKind, tuple[int, str]] = {}
-        self._reask = reask
         self._used_before = 0  # replies that answered requests of earlier inputs
 
     def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
@@ -36,12 +35,8 @@ class FileExchange:
         return self.replies.replies_to(id_)
 
     def add(self, request: PendingRequest) -> bool:
-        """Write a request into its file, unless the server refused it or it had all its replies.
-
-        Replies of all rounds count, or a judge that answers only where a response wins would be
-        asked until it does.
-        """
-        if self.requests is None or request.is_refused or request.silent_replies > self._reask:
+        """Write a request into its file, if there is one."""
+        if self.requests is None:
             return False
         self.requests.add(request)
         if request.failure is not None:

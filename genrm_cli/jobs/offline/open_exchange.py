@@ -60,7 +60,7 @@ async def open_exchange(run: RunContext) -> AsyncIterator[FileExchange | None]:
         if offline.requests_to is not None:
             requests = await _open_requests(offline.requests_to, run, outputs)
         await run.in_thread(lambda: _read_replies(replies, run))
-        exchange = FileExchange(replies, requests, settings.limits.reask)
+        exchange = FileExchange(replies, requests)
         yield exchange
         if offline.replies_from and exchange.is_used:
             run.on_event(RepliesEvent(len(replies), replies.used, replies.refused()))

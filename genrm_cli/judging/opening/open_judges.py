@@ -141,9 +141,7 @@ class OpenJudges:
         return RemoteJudge(
             pool,
             profile,
-            CallPolicy(
-                limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask
-            ),
+            CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries),
             self._budget,
             model=model,
             given=override_fields(profile.request_fields, judge),

@@ -14,13 +14,11 @@ class CallPolicy:
     """Timeouts, retries, and the waits between them, of which the upper bound doubles from `base_s`
     to `cap_s`.
 
-    The timeout of a comparison includes all calls and waits. `reask` is how often to ask again for
-    a readable verdict."""
+    The timeout of a comparison includes all calls and waits."""
 
     call_timeout_s: float
     comparison_timeout_s: float
     retries: int
-    reask: int
     base_s: float = 0.5
     cap_s: float = 60.0
 

@@ -76,9 +76,7 @@ async def _open_api(run: RunContext) -> AsyncIterator[BatchApi]:
     client = JudgeClient(
         url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle, judge.http_client
     )
-    policy = CallPolicy(
-        limits.call_timeout, limits.comparison_timeout, limits.retries, limits.reask
-    )
+    policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries)
     async with client:
         yield BatchApi(client, url, policy, limits.give_up_after)
 

@@ -51,7 +51,7 @@ _MOST_CELLS = 200  # each asks about every pair; more are a mistake in the axes
 # What a cell may set beside the settings of the judge itself: what changes its verdicts on a pair,
 # or their price.
 _CELL_KEYS = (
-    *("repeats", "reask", "retries", "concurrency", "call_timeout"),
+    *("repeats", "retries", "concurrency", "call_timeout"),
     *("price_in", "price_out"),
 )
 _LEAST_ITEMS = 10  # fewer say too little about a difference to plan by

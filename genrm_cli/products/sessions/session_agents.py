@@ -63,6 +63,8 @@ class AgentConfig:
         }
 
 
+_MOST_ASKED = 4  # calls for one turn
+
 Answer = Callable[[str, Sequence[Turn], int], Awaitable[Outcome]]
 """Asks the model of a role for its next turn; equal requests with different repeat numbers are sent
 separately.
@@ -86,7 +88,13 @@ def _answer_of(roles: Sequence[str], judges: JudgeSet | None) -> Answer:
         (outcome,) = judge.recall([request])
         if outcome is not None:
             await judges.yield_regularly()
-        elif (slot := await judge.admit()) is not None:
+        for _ in range(_MOST_ASKED):
+            # An empty reply must not end a whole conversation.
+            if outcome is not None and outcome.is_decided:
+                break
+            slot = await judge.admit()
+            if slot is None:
+                break
             outcome = await judge.ask(request, slot)
         result = None if outcome is None else outcome.result
         if outcome is None or (

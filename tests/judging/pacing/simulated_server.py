@@ -170,7 +170,6 @@ def run_judge(
     call_timeout_s: float = 600.0,
     give_up_after_s: float = 300.0,
     deadline_s: float | None = None,
-    reask: int = 3,
 ) -> Run:
     """Put so many comparisons before servers in virtual time.
 
@@ -183,7 +182,6 @@ def run_judge(
         call_timeout_s: for one call.
         give_up_after_s: as of `--give-up-after`.
         deadline_s: as of `--deadline`.
-        reask: as of `--reask`.
     """
     run = Run()
 
@@ -193,7 +191,7 @@ def run_judge(
             Endpoint(f"judge {number}", server, limit()) for number, server in enumerate(servers)
         ]
         pool = EndpointPool(endpoints, give_up_after_s, run.events.append)
-        policy = CallPolicy(call_timeout_s, 3600.0, 5, reask)
+        policy = CallPolicy(call_timeout_s, 3600.0, 5)
         budget = Budget()
         judge = RemoteJudge(pool, PROFILE, policy, budget, model="m", given={})
         if deadline_s is not None:

@@ -15,6 +15,6 @@ def test_waits_grow_within_their_bounds(waits, fraction, retry_after_s):
     """
     bound_s = min(60.0, 0.5 * 2.0 ** min(waits - 1, 50))
     asked_s = min(retry_after_s or 0.0, MAX_RETRY_AFTER_S)
-    wait_s = CallPolicy(1, 1, 5, 0, base_s=0.5, cap_s=60).wait_s(waits, retry_after_s, fraction)
+    wait_s = CallPolicy(1, 1, 5, base_s=0.5, cap_s=60).wait_s(waits, retry_after_s, fraction)
     assert bound_s / 2 <= wait_s - asked_s + 1e-9
     assert wait_s <= bound_s + asked_s + 1e-9

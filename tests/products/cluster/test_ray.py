@@ -32,7 +32,7 @@ def needs_ray():
 
 def arguments(judge):
     """Return the command and the options of a run."""
-    options = f"--no-probe --profile nemotron-plain --reask 0 --concurrency {CONCURRENCY}"
+    options = f"--no-probe --profile nemotron-plain --concurrency {CONCURRENCY}"
     return ("score", "in.jsonl", *judge.flags, *options.split())
 
 

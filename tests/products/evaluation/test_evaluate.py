@@ -53,7 +53,7 @@ def settings_for(server: JudgeServer, **given: Any) -> Settings:
     return settings_from(
         base_url=(server.base_url,),
         model="m",
-        **{"probe": False, "retries": 0, "reask": 0, **given},
+        **{"probe": False, "retries": 0, **given},
     )
 
 
@@ -182,7 +182,7 @@ def test_a_failure_at_the_last_call_leaves_nothing_out(
     uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
     judge_server.behave(script=[{}, {}, {}, {"content": "no idea"}])
     settings = settings_for(
-        judge_server, use_journal=False, concurrency="1", max_calls=4, profile="nemotron", reask=1
+        judge_server, use_journal=False, concurrency="1", max_calls=4, profile="nemotron"
     )
     result = evaluate(uri, settings)
     assert (result["partial"], result["figures"]["failures"], result["figures"]["not_asked"]) == (

@@ -164,12 +164,12 @@ def test_a_judge_that_fails_is_no_opinion(
     """
     files = write_policies(genrm, prompts=4, old="bad", new="good good")
     judge_server.behave(script=[{"content": "no idea"}] * 3)
-    flags = ("--no-probe", "--concurrency", 1, "--reask", 0)
+    flags = ("--no-probe", "--concurrency", 1)
     ended = call("rank", *files, *judge_server.flags, *flags, "--json")
     found = json.loads(ended.out)
     assert (ended.code, found["failed"], found["n_verdicts"]) == (6, 3, 5)
     assert "3 of 8 comparisons failed, more than --max-unscored 0.05 allows" in ended.err
-    again = ("--reask", 1, "--max-calls", 1, "--json")
+    again = ("--max-calls", 1, "--json")
     stopped = call("rank", *files, *judge_server.flags, *flags, *again)
     assert (stopped.code, "--max-calls stopped the run" in stopped.err) == (6, True)
 
@@ -183,7 +183,7 @@ def test_judges_that_grade_responses_rank_policies(
     """
     files = write_policies(genrm, prompts=10, old="bad", new="good good")
     judge_server.behave(script=[{"content": "no idea"}])
-    flags = ["--no-probe", "--concurrency", "1", "--reask", "0", "--max-unscored", "1"]
+    flags = ["--no-probe", "--concurrency", "1", "--max-unscored", "1"]
     found = ranked(call, *files, *judge_server.flags, "--profile", profile, *flags)
     assert (found["calls"], found["failed"], found["n_verdicts"]) == (calls, 2, 18)
 
