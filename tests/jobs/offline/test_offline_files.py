@@ -156,9 +156,7 @@ def test_failures_in_files_are_those_of_calls(run, genrm, judge_server, line):
 
 def test_unreadable_replies_are_replaced(run, genrm, judge_server):
     """The next file has other requests in their place; its replies complete the outputs."""
-    judge_server.behave(
-        verdict="hash", fault={"content": "no verdict"}, fault_share=0.3, fault_times=1
-    )
+    judge_server.behave(verdict="hash", fault={"content": "no verdict"}, fault_share=0.3)
     genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
     run(f"{SCORE} --requests-to requests.jsonl").ended(0)
     replies = write_replies(genrm, judge_server)
@@ -172,13 +170,10 @@ def test_unreadable_replies_are_replaced(run, genrm, judge_server):
     assert further.isdisjoint(unread)
     assert len(further) == len(unread) > 0
     assert not (genrm.folder / "in.scored.jsonl").exists()
-    more = write_replies(genrm, judge_server, "requests-2.jsonl")
     judge_server.behave(verdict="hash")
-    run(f"{SCORE} --requests-to requests-3.jsonl", *replies, *more).ended(0)
-    if (genrm.folder / "requests-3.jsonl").exists():
-        more += write_replies(genrm, judge_server, "requests-3.jsonl")
-        run(SCORE, *replies, *more).ended(0)
-    assert genrm.metrics()["failures"] >= len(unread)
+    more = write_replies(genrm, judge_server, "requests-2.jsonl")
+    run(SCORE, *replies, *more).ended(0)
+    assert genrm.metrics()["failures"] == len(unread)
     assert genrm.metrics()["unscored"] == 0
 
 

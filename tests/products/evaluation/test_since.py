@@ -222,7 +222,7 @@ def test_a_base_that_cannot_tell_own_flips_is_refused_before_a_call(genrm, call,
     assert "no such file" in ask(genrm, call, *flags, "--since", "none.json").ended(3).err
     assert judge_server.stats()["requests"] == 0
     judge_server.behave(fault={"content": "No idea."})
-    silent_flags = (*flags, "--reask", 0, "--no-journal")
+    silent_flags = (*flags, "--no-journal")
     for repeats, answer in ((2, ["unreadable"] * 2), (1, ["unreadable"])):
         silent = ask(genrm, call, *silent_flags, "--repeats", repeats).ended(6)
         assert json.loads(silent.out)["pairs"][0]["chosen_first"]["repeats"] == answer
