@@ -111,12 +111,12 @@ def test_both_modes_are_previewed_for_a_chat_model(genrm, call):
 
 
 def test_a_reply_that_leaves_a_response_out_counts_for_the_others(genrm, judge_server):
-    """It is asked again; then the grades that it has count."""
+    """The grades that it has count."""
     write_groups(genrm, groups=1, n=3)
     judge_server.behave(leaves_out_last=True)
     options = ["--no-probe", "--max-unscored", "1", "--max-extra", "0"]
     metrics, lines = scored(genrm, judge_server, *options)
-    assert metrics["calls"] == 2
+    assert metrics["calls"] == 1
     assert sorted(line["genrm"]["status"] for line in lines) == ["scored", "scored", "unscored"]
 
 

@@ -50,6 +50,10 @@ class Scoring:
         )
         usual = (
             "--force",
+            "--max-extra",
+            0,
+            "--min-verdicts",
+            0,
             "--concurrency",
             8,
         )
