@@ -25,6 +25,7 @@ demo: $(INSTALLED)
 # What tests and benchmarks compile is kept, whatever the environment says: it takes longer than many tests, and would
 # count as the time of a command.
 test test-slow test-loaders bench: export PYTHONDONTWRITEBYTECODE =
+bench: export BASE := $(BASE)
 
 test: $(READY)
 	$(BIN)/python -m pytest

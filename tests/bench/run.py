@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.make_rollouts import write_rollouts
 from bench.page import PAGE, RESULTS, Figures, read_results, render_page
+from bench.pair import compare
 from judge_behaviour import iter_lognormal_s
 from judge_server_fixture import JudgeServer
 
@@ -340,6 +341,21 @@ MEASURES: dict[str, Callable[[Bench], Figures]] = {
 }
 
 
+def _compare_with_base() -> None:
+    """Compare with the commit in the variable BASE; exit 1 for a red figure."""
+    commit = os.environ.get("BASE")
+    if not commit:
+        raise SystemExit("name the commit to compare with: make bench PARTS=pair BASE=<commit>")
+    judge = JudgeServer()
+    judge.start()
+    judge.behave(analysis_chars=1_250)
+    try:
+        is_fine = compare(commit, judge.base_url)
+    finally:
+        judge.stop()
+    raise SystemExit(0 if is_fine else 1)
+
+
 def main() -> None:
     """Measure the parts named, or all of them."""
     parser = argparse.ArgumentParser(
@@ -349,6 +365,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
+    if given.parts == ["pair"]:
+        _compare_with_base()
+        return
     results = read_results()
     commit = subprocess.run(
         ["git", "rev-parse", "--short=8", "HEAD"], check=True, capture_output=True, text=True

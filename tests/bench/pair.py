@@ -1,0 +1,140 @@
+"""Compare CPU time and peak memory with an older commit: `make bench PARTS=pair BASE=<commit>`.
+
+The base is checked out in a worktree of its own, and both states run every command in turn with the
+same judge, input and dependencies. The table has medians of three turns. What is above 1.05 in two
+runs is a regression: figures of two runs are never compared, since machines differ from hour to
+hour.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.make_rollouts import write_rollouts
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[2]
+TURNS = 3
+RED_ABOVE = 1.05  # ratios of equal states stay within 1.03 on two busy cores
+_ROLLOUTS = 4_000
+_LAUNCH = """\
+import os, sys
+command = [sys.executable, "-m", "genrm_cli", *sys.argv[1:]]
+_, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3, file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+Commands = dict[str, Callable[[str], tuple[object, ...]]]
+
+
+@contextmanager
+def _worktree(commit: str) -> Iterator[Path]:
+    """Check a commit out in a folder of its own for as long as the block runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "base"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--quiet", "--detach", str(path), commit], check=True)
+        try:
+            yield path
+        finally:
+            subprocess.run([*git, "remove", "--force", str(path)], check=True)
+
+
+def _used(tree: Path, folder: Path, command: tuple[object, ...]) -> tuple[float, float]:
+    """Run a command of a state once; return its CPU seconds and its peak memory in MB."""
+    ended = subprocess.run(
+        [sys.executable, "-S", "-c", _LAUNCH, *map(str, command)],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(tree), "GENRM_API_KEY": "x"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ended.returncode:
+        words = " ".join(map(str, command))
+        raise SystemExit(
+            f"{tree.name}: genrm {words} ended with {ended.returncode}: {ended.stderr}"
+        )
+    cpu_s, peak_mb = ended.stderr.splitlines()[-1].split()
+    return float(cpu_s), float(peak_mb)
+
+
+def _commands(folder: Path, base_url: str, turn: int) -> Commands:
+    """Return the commands of a turn by name, each from the name of a state."""
+    rollouts = folder / "rollouts.jsonl"
+    many = [folder / f"part{number}.jsonl" for number in range(4)]
+    one = folder / "one.jsonl"
+    large = folder / "large.jsonl"
+    if not rollouts.exists():
+        write_rollouts(rollouts, _ROLLOUTS, 1_250)
+        for path in many:
+            write_rollouts(path, _ROLLOUTS // 8, 1_250)
+        write_rollouts(one, 8, 200)
+        write_rollouts(large, 1_024, 60, group_size=1_024)
+    offline = ("--judge", "lexical", "-q", "--force")
+
+    def score(state: str) -> tuple[object, ...]:
+        model = ("--base-url", base_url, "--model", f"{state}{turn}", "--profile", "nemotron-plain")
+        more = ("--no-probe", "--concurrency", 256, "-q", "--force")
+        return "score", rollouts, *model, *more, "-o", folder / f"{state}{turn}.jsonl"
+
+    return {
+        "help": lambda state: ("--help",),
+        "one group": lambda state: ("score", one, *offline, "-o", folder / f"one-{state}.jsonl"),
+        "score": score,
+        "recompute": score,
+        "offline": lambda state: ("score", rollouts, *offline, "-o", folder / f"x-{state}.jsonl"),
+        "together": lambda state: ("score", *many, "--together", *offline),
+        "group of 1,024": lambda state: (
+            "score",
+            large,
+            *offline,
+            "-o",
+            folder / f"l{state}.jsonl",
+        ),
+        "report": lambda state: (
+            ("report", folder / f"x-{state}.jsonl", "--force", "-o", folder / f"{state}.html")
+        ),
+        "export": lambda state: (
+            *("export", folder / f"x-{state}.jsonl", "--to", "trl-dpo", "--force"),
+            *("-o", folder / f"dpo-{state}.jsonl"),
+        ),
+    }
+
+
+def compare(commit: str, base_url: str) -> bool:
+    """Print the table; return whether no figure is red."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    with _worktree(commit) as base, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        states = {"base": base, "now": ROOT}
+        for tree in states.values():  # compiled modules are no part of a run
+            _used(tree, folder, ("config",))
+        for turn in range(TURNS):
+            for what, command in _commands(folder, base_url, turn).items():
+                for state, tree in states.items():
+                    used = _used(tree, folder, command(state))
+                    found.setdefault((what, state), []).append(used)
+    table = Table(title=f"CPU seconds and peak MB: {commit} against this state")
+    for head in ("", "CPU base", "now", "ratio", "MB base", "now", "ratio"):
+        table.add_column(head, justify="right" if head else "left")
+    is_fine = True
+    for what in dict.fromkeys(what for what, _ in found):
+        cells = [what]
+        for figure in (0, 1):
+            before, now = (
+                statistics.median(each[figure] for each in found[what, state]) for state in states
+            )
+            ratio = now / before
+            is_fine = is_fine and ratio <= RED_ABOVE
+            color = "red" if ratio > RED_ABOVE else "green"
+            cells += [f"{before:.2f}", f"{now:.2f}", f"[{color}]{ratio:.2f}[/]"]
+        table.add_row(*cells)
+    Console().print(table)
+    return is_fine
