@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -24,10 +25,13 @@ from rich.text import Text
 from genrm_cli.errors import GenrmError, Message, SettingRef, counted, naming
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.event import Event, OnEvent
-from genrm_cli.metrics.progress import Pace, RunProgress
-from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.settings.table import all_settings
 from genrm_cli.storage.printable import CONTROL, escaped_in_json
+
+# numpy is half of the time that the help takes.
+if TYPE_CHECKING:
+    from genrm_cli.metrics.progress import Pace, RunProgress
+    from genrm_cli.metrics.run_metrics import RunMetrics
 
 # Often enough to see that a run is alive, seldom enough for the log of a job of days.
 LINE_EVERY_S = 30.0
@@ -151,7 +155,7 @@ def say_error(text: str | Message | GenrmError) -> None:
 
 
 @contextmanager
-def showing_progress(progress: RunProgress, on_event: OnEvent) -> Iterator[None]:
+def showing_progress(progress: "RunProgress", on_event: OnEvent) -> Iterator[None]:
     """Show the progress of a run: a live line on a terminal, otherwise a plain line every 30 s.
 
     In both cases, `on_event` receives a `progress` event every 30 s.
@@ -187,7 +191,7 @@ def showing_progress(progress: RunProgress, on_event: OnEvent) -> Iterator[None]
 class ProgressEvent(Event):
     """The progress of a run so far."""
 
-    now: RunMetrics
+    now: "RunMetrics"
     elapsed_s: float
     in_flight: int
 
@@ -197,7 +201,7 @@ class ProgressEvent(Event):
         return {"elapsed_s": self.elapsed_s, **counts, "in_flight": self.in_flight}
 
 
-def progress_text(now: RunMetrics, pace: Pace | None, elapsed_s: float) -> str:
+def progress_text(now: "RunMetrics", pace: "Pace | None", elapsed_s: float) -> str:
     """Return the progress of a run in one line."""
     if not now.comparisons_planned:
         return (
