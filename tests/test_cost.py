@@ -141,7 +141,9 @@ def runs(call, genrm, judge_server):
         async with ServedScorer(settings, {}) as scorer:
             service = RewardService(scorer, settings.serve)
             app = httpx.ASGITransport(build_app(service, settings.serve))
-            async with httpx.AsyncClient(transport=app, base_url="http://x", timeout=60) as client:
+            async with httpx.AsyncClient(
+                transport=app, base_url="http://localhost", timeout=60
+            ) as client:
                 posts = [client.post("/v1/groups", json=body) for body in bodies]
                 replies = await asyncio.gather(*posts)
         assert {reply.json()["status"] for reply in replies} == {"scored"}

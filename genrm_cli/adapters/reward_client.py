@@ -24,10 +24,10 @@ import ssl
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import httpx
 
@@ -36,17 +36,56 @@ Answer = TypeVar("Answer")
 _URL_VARIABLE = "GENRM_SERVE_URL"
 _TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
 _DEFAULT_URL = "http://127.0.0.1:8330"
-_RETRIED = (429, 500, 502, 503, 504)
-_AWAY = (502, 504)  # what a proxy says in front of a server that does not run
-_LONGEST_PAUSE_S = 10.0  # a restarted server is found again within it
+_RETRIED = (429, 500, 503)
+_MISSED = (502, 503, 504)  # what a proxy says in front of a server that does not run, or is slow
+_WAITING = 202
+_WAIT_S = 15.0  # on one connection; networks forget those that are silent for longer than 30 s
+_REPLY_SLACK_S = 10.0  # of a busy server, after the time that it was to wait
 _CONNECT_TIMEOUT_S = 30.0  # thousands of requests may open connections at once
+_LOOK_TIMEOUT_S = 3.0  # is a server there, or back?
+_SHORTEST_CUT_S = 1.0  # no proxy gives up sooner; a server that crashes on a request does
+_LONGEST_PAUSE_S = 10.0  # a restarted server is found again within it
 
 _LOG = logging.getLogger("genrm_cli")
 
-_reported: set[str] = set()  # servers whose absence was logged
-_down_since_s: dict[str, float] = {}
-"""When each server that cannot be reached was first missed by this process: later requests do not
-wait for it again, but look whether it is back."""
+
+@dataclass(slots=True)
+class _Server:
+    """What this process knows of a server; all its requests share it.
+
+    Attributes:
+        away_since_s: when it was first missed; None while it is there. Later requests do not wait
+            for it again, but look whether it is back.
+        wait_s: how long a reply may take on one connection before something between cuts it.
+    """
+
+    away_since_s: float | None = None
+    is_reported: bool = False
+    looked_s: float = 0.0
+    wait_s: float = _WAIT_S
+
+    def is_there(self) -> None:
+        """Note that it has answered."""
+        self.away_since_s = None
+        self.is_reported = False
+
+
+_servers: dict[str, _Server] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a server, or the way to it, said to one request.
+
+    Attributes:
+        is_alive: the server waits for others, or is busy.
+        later_s: when to ask again; 0 if it does not say.
+    """
+
+    answer: Json | None = None
+    error: str = ""
+    is_alive: bool = False
+    later_s: float = 0.0
 
 
 class RewardServerError(Exception):
@@ -75,10 +114,10 @@ class RewardClient:
     Attributes:
         url: URL of the server, or several in a list or separated by commas; by default
             `GENRM_SERVE_URL`, else http://127.0.0.1:8330.
-        try_for_s: how long to try again while the server is busy or cannot be reached.
+        try_for_s: how long to try again while the server cannot be reached. Waiting for a cohort,
+            or for a busy server, has no limit.
         move_after_s: with several servers, how long one must be away before another takes its
             groups. A restart takes less, and its journal has their answers.
-        reply_timeout_s: maximum wait for one reply; a member waits for its cohort that long.
         on_failure: the value for a response without a reward, if the trainer requires a number: a
             number, `mean` for the mean of the rewards in its group (of all groups before, if none
             of its texts can be judged), or None for an error.
@@ -90,7 +129,6 @@ class RewardClient:
     token: str | None = field(default_factory=lambda: os.environ.get(_TOKEN_VARIABLE), repr=False)
     try_for_s: float = 300.0
     move_after_s: float = 30.0
-    reply_timeout_s: float = 3_600.0
     on_failure: float | str | None = None
 
     def __post_init__(self) -> None:
@@ -282,70 +320,142 @@ class RewardClient:
         Raises:
             RewardServerError: as for `score_group`.
         """
-        servers = self._servers_of(group)
         pause_s = 0.5
         failing_since_s = None
         while True:
-            url = servers[0]
-            is_away = False
-            try:
-                reply = await self._send(method, url + path, body)
-            except httpx.TransportError as lost:
-                is_away = True
-                error = f"{type(lost).__name__} {lost}".rstrip()
-                wait_s = pause_s
-            else:
-                answer = _answer_in(reply)
-                if answer is not None:
-                    _down_since_s.pop(url, None)
-                    _reported.discard(url)
-                    return answer
-                is_away = reply.status_code in _AWAY
-                error = _error_in(reply)
-                later = reply.headers.get("Retry-After", "")
-                wait_s = float(later) if later.isdecimal() else pause_s
-                if reply.status_code not in _RETRIED:
-                    raise RewardServerError(f"{url}{path}: {error}")
-            now_s = time.monotonic()
-            failing_since_s = failing_since_s or now_s
-            if now_s + wait_s - failing_since_s > self.try_for_s:
+            url = self._server_for(group)
+            begun_s = time.monotonic()
+            said = await self._ask(method, url, path, body, group)
+            if said.answer is not None:
+                return said.answer
+            if said.is_alive:
+                failing_since_s = None
+                # Spread widely: thousands of members may have been told the same.
+                await asyncio.sleep(said.later_s * random.uniform(0.5, 2))
+                continue
+            if self._server_for(group) != url:  # it is away for too long
+                continue
+            failing_since_s = failing_since_s or begun_s
+            wait_s = said.later_s or pause_s
+            if time.monotonic() + wait_s - failing_since_s > self.try_for_s:
                 raise RewardServerError(
-                    f"{url}{path}: no answer for {self.try_for_s:g} s; the last: {error}"
+                    f"{url}{path}: no answer for {self.try_for_s:g} s; the last: {said.error}"
                 )
-            if is_away and self._is_down(url, servers, now_s):
-                servers = [*servers[1:], url]
-                if servers[0] != self.url_of(group):  # a server that was not tried yet
-                    continue
             await asyncio.sleep(wait_s * random.uniform(1, 1.2))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _is_down(self, url: str, servers: Sequence[str], now_s: float) -> bool:
-        """Note that a server cannot be reached; return whether the next one takes its group."""
-        away_s = now_s - _down_since_s.setdefault(url, now_s)
-        if len(servers) == 1 or away_s < self.move_after_s:
+    async def _ask(
+        self, method: str, url: str, path: str, body: Json | None, group: str
+    ) -> "_Said":
+        """Send a request once, and note whether its server is there."""
+        begun_s = time.monotonic()
+        try:
+            reply = await self._send(method, url, path, body, group)
+        except httpx.TransportError as lost:
+            said = _Said(error=f"{type(lost).__name__} {lost}".rstrip())
+            is_missed = True
+        else:
+            said = _said_in(reply)
+            is_missed = reply.status_code in _MISSED
+            is_final = said.answer is None and not said.is_alive
+            if is_final and not is_missed and reply.status_code not in _RETRIED:
+                raise RewardServerError(f"{url}{path}: {said.error}")
+        known = _known(url)
+        if said.is_alive or said.answer is not None:
+            known.is_there()
+        elif is_missed and await self._was_cut(url, path, time.monotonic() - begun_s):
+            known.is_there()
+            return replace(said, is_alive=True)
+        elif is_missed:
+            known.away_since_s = known.away_since_s or begun_s
+        return said
+
+    def _server_for(self, group: str) -> str:
+        """Return the first server of a group that has not been away for too long."""
+        servers = self._servers_of(group)
+        there = next((url for url in servers if not self._has_moved(url)), servers[0])
+        for url in servers[: servers.index(there)]:
+            if not _known(url).is_reported:
+                _known(url).is_reported = True
+                _LOG.warning("genrm: %s is away; %s takes its groups until it is back", url, there)
+        return there
+
+    def _has_moved(self, url: str) -> bool:
+        away_since_s = _known(url).away_since_s
+        return away_since_s is not None and time.monotonic() - away_since_s >= self.move_after_s
+
+    async def _was_cut(self, url: str, path: str, after_s: float) -> bool:
+        """Return whether something between cut a connection to a server that is there: a proxy, or
+        a network that forgets.
+
+        The next requests wait for less.
+        """
+        if after_s < _SHORTEST_CUT_S or not await self._answers(url, path):
             return False
-        if url not in _reported:
-            _reported.add(url)
-            _LOG.warning(
-                "genrm: %s is away for %.0f s; %s takes its groups until it is back",
-                url,
-                away_s,
-                servers[1],
-            )
+        known = _known(url)
+        known.wait_s = max(_SHORTEST_CUT_S, min(known.wait_s, after_s) / 2)
         return True
 
-    async def _send(self, method: str, url: str, body: Json | None) -> httpx.Response:
-        # A client for each request: the connections of a shared one cost time in proportion to all
-        # waiting requests.
-        timeout = httpx.Timeout(_CONNECT_TIMEOUT_S, read=self.reply_timeout_s, pool=None)
+    async def _answers(self, url: str, path: str) -> bool:
+        """Return whether a server is there."""
+        health = f"{url}/healthz" if path else urljoin(url, "healthz")
+        try:
+            async with self._connection(_LOOK_TIMEOUT_S, _LOOK_TIMEOUT_S) as client:
+                return _said_in(await client.get(health)).answer is not None
+        except httpx.TransportError:
+            return False
+
+    async def _look_for(self, url: str, path: str) -> None:
+        if await self._answers(url, path):
+            _known(url).is_there()
+
+    async def _send(
+        self, method: str, url: str, path: str, body: Json | None, group: str
+    ) -> httpx.Response:
+        """Send a request once. Meanwhile, see whether the server that the group has left is
+        back.
+        """
+        known = _known(url)
+        target = url + path
+        if method == "POST":
+            target += f"{'&' if '?' in target else '?'}wait={known.wait_s:g}"
+        connect_s = _CONNECT_TIMEOUT_S if known.away_since_s is None else _LOOK_TIMEOUT_S
+        looking = self._begin_looking(group, url, path)
+        try:
+            async with self._connection(connect_s, known.wait_s + _REPLY_SLACK_S) as client:
+                content = None if body is None else json.dumps(body)
+                return await client.request(method, target, content=content)
+        finally:
+            for task in looking:
+                task.cancel()
+
+    def _begin_looking(self, group: str, url: str, path: str) -> list[asyncio.Task[None]]:
+        servers = self._servers_of(group)
+        now_s = time.monotonic()
+        missed = [
+            each
+            for each in servers[: servers.index(url)]
+            if now_s - _known(each).looked_s > _LOOK_TIMEOUT_S
+        ]
+        for each in missed:
+            _known(each).looked_s = now_s
+        return [asyncio.ensure_future(self._look_for(each, path)) for each in missed]
+
+    def _connection(self, connect_s: float, read_s: float) -> httpx.AsyncClient:
+        """Return a client for one request: the connections of a shared one cost time in proportion
+        to all waiting requests.
+        """
         headers = {"Content-Type": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        async with httpx.AsyncClient(
-            verify=_certificates(), timeout=timeout, trust_env=False
-        ) as client:
-            content = None if body is None else json.dumps(body)
-            return await client.request(method, url, content=content, headers=headers)
+        timeout = httpx.Timeout(connect_s, read=read_s, pool=None)
+        return httpx.AsyncClient(
+            verify=_certificates(), timeout=timeout, trust_env=False, headers=headers
+        )
+
+
+def _known(url: str) -> _Server:
+    return _servers.setdefault(url, _Server())
 
 
 @cache
@@ -371,15 +481,24 @@ def _response(response: object, reference: str | None, record: Mapping[str, Any]
     return {**shown, "record": about} if about else shown
 
 
-def _answer_in(reply: httpx.Response) -> Json | None:
-    """Return the JSON object of a successful reply; None for any other, such as the page of a
-    proxy.
+def _said_in(reply: httpx.Response) -> _Said:
+    """Read a reply: a JSON object is an answer, unless it says to ask again; the page of a proxy is
+    none.
     """
+    later = reply.headers.get("Retry-After", "")
+    later_s = float(later) if later.isdecimal() else 0.0
     try:
-        answer = reply.json() if reply.is_success else None
+        content = reply.json()
     except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
+        content = None
+    if not isinstance(content, dict):
+        return _Said(error=_error_in(reply), later_s=later_s)
+    if reply.is_success and reply.status_code != _WAITING:
+        return _Said(content)
+    problem = content.get("error")
+    is_busy = isinstance(problem, dict) and problem.get("type") == "busy"
+    is_alive = is_busy or reply.status_code == _WAITING
+    return _Said(error=_error_in(reply), is_alive=is_alive, later_s=later_s)
 
 
 def _error_in(reply: httpx.Response) -> str:

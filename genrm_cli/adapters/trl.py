@@ -16,6 +16,7 @@ import torch.distributed as ranks
 from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient
 
 Reward = float | None
+_JUDGE_TIMEOUT = timedelta(days=1)  # the client gives up long before, unless the server works on it
 
 
 class GenrmReward:
@@ -78,8 +79,7 @@ class GenrmReward:
             # Of its own and on the CPU: TRL's event loop has another current GPU, and a judge may
             # be slower than NCCL waits. Made before the first await, so that all ranks make several
             # in one order.
-            waits_s = self._client.reply_timeout_s + self._client.try_for_s
-            self._ranks = ranks.new_group(backend="gloo", timeout=timedelta(seconds=waits_s))
+            self._ranks = ranks.new_group(backend="gloo", timeout=_JUDGE_TIMEOUT)
         nothing = [None] * len(prompts)
         ids = columns.get("prompt_id") or [json.dumps(prompt) for prompt in prompts]
         asked_for = (columns.get(name) or nothing for name in ("principle", "reference"))

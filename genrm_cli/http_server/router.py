@@ -4,6 +4,8 @@ import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
@@ -40,6 +42,27 @@ class AccessLimits:
 
     settings: ServeSettings
     token: str | None = field(default=None, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server listens on loopback."""
+        return _is_loopback(self.settings.listen)
+
+    def stranger(self, request: Request) -> Response | None:
+        """Return the reply to a request of a web page; None if it may pass.
+
+        A page that a browser of this machine shows reaches loopback, by an address of its own, too,
+        that is made to point there. It then names itself, in `Origin` or in `Host`.
+        """
+        headers = request.headers
+        origin = headers.get("Origin")
+        if origin is not None and _host_in(urlsplit(origin).netloc) not in self.settings.allow_host:
+            return _refused(f"requests of web pages are refused, and this one is of {origin!r}")
+        host = headers.get("Host", "")
+        is_known = not host or _is_loopback(host) or host == self.settings.listen
+        if self.is_local and not is_known and _host_in(host) not in self.settings.allow_host:
+            return _refused(f"this server is not {host!r}")
+        return None
 
     def refusal(self, request: Request) -> Response | None:
         """Return the reply to a request without the token; None if it may pass."""
@@ -82,7 +105,9 @@ class GuardedEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         request = Request(scope, receive)
-        response = self.gate.refusal(request) or await self._answer(request)
+        gate = self.gate
+        response = _crowded(scope) or gate.stranger(request) or gate.refusal(request)
+        response = response or await self._answer(request)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -110,6 +135,32 @@ class GuardedEndpoint:
             return error_response(503, "unavailable", str(error))
 
 
+def _host_in(netloc: str) -> str:
+    """Return the host in `host:port`; IPv6 addresses without brackets."""
+    return urlsplit(f"//{netloc}").hostname or ""
+
+
+def _is_loopback(netloc: str) -> bool:
+    host = _host_in(netloc).removesuffix(".")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _refused(why: str) -> Response:
+    return error_response(403, "forbidden", f"{why}; name a host of yours with allow_host")
+
+
+def _crowded(scope: Scope) -> Response | None:
+    """Return the refusal of a request on one connection too many; None if it may pass."""
+    if not scope.get("state", {}).get("is_crowded"):
+        return None
+    response = _last_response(429, "busy", "too many connections for the limit of open files")
+    response.headers["Retry-After"] = "3"
+    return response
+
+
 def _last_response(status: int, kind: str, message: str) -> Response:
     """Return an error that closes the connection, as the rest of the body is not read."""
     response = error_response(status, kind, message)
@@ -132,8 +183,7 @@ def build_router(
         page: Callable[[], Awaitable[JsonReply]],
     ) -> Callable[[Request], Awaitable[Response]]:
         async def show(request: Request) -> Response:
-            del request
-            return response_of(await page())
+            return gate.stranger(request) or response_of(await page())
 
         return show
 

@@ -19,33 +19,99 @@ from genrm_cli.settings.sources.keys import TOKEN_VARIABLE
 
 # All members of a step may connect at once; the kernel cuts this down to `net.core.somaxconn`.
 _BACKLOG = 4_096
+_MAX_HEAD_BYTES = 64 << 10  # eight times what servers usually take
+_REFUSAL = b'{"error":{"type":"too_large","message":"the head of the request is above 64 KiB"}}'
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: application/json\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_REFUSAL), _REFUSAL)
+)
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP/1.1, with a timeout for the head of a request, which uvicorn lacks, and as many requests
-    as files allow.
+    """HTTP/1.1, with a timeout and a limit of bytes for the head of a request, and a limit of
+    connections, which uvicorn lacks.
+
+    Neither the parser nor uvicorn limits what they store of a request line, a header, the extension
+    of a chunk or a trailer. Two counts do: of the fields that are complete, and of what has arrived
+    since the last part of a body, which may be a field without end.
     """
 
     head_timeout_s = 60.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # Above it 503; the judges need connections, too.
-        self.limit_concurrency = max_connections() // 2
+        # The judges need connections, too. Those that came before are not refused with this one.
+        self._is_surplus = len(self.connections) > max_connections() // 2
         self._head = self.loop.call_later(self.head_timeout_s, transport.close)
+        self._field_bytes = 0
+        self._bytes_since_body = 0
+        self._has_head = False
+        self._is_refused = False
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_refused:
+            return
+        self._bytes_since_body += len(data)
+        super().data_received(data)
+        if self._bytes_since_body > _MAX_HEAD_BYTES:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        if not (self._is_refused or self.transport.is_closing()):
+            self._is_refused = True
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._field_bytes = 0
+        self._has_head = False
         self._head.cancel()
         self._head = self.loop.call_later(self.head_timeout_s, self.transport.close)
 
+    def on_url(self, url: bytes) -> None:
+        self._count(url)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(name + value + b": \r\n")
+        if not self._has_head:  # a trailer is no header of the request
+            super().on_header(name, value)
+
+    def _count(self, field: bytes) -> None:
+        self._field_bytes += len(field)
+        if self._field_bytes > _MAX_HEAD_BYTES:
+            self._refuse()
+
+    def on_body(self, body: bytes) -> None:
+        self._bytes_since_body = 0
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._bytes_since_body = 0
+        if not self._is_refused:
+            super().on_message_complete()
+
     def on_headers_complete(self) -> None:
         self._head.cancel()
+        self._bytes_since_body = 0
+        self._has_head = True
+        if self._is_refused:
+            return
+        self.scope["state"]["is_crowded"] = self._is_surplus
         super().on_headers_complete()
         cycle = self.cycle
         # Asking Starlette costs a task and a cancellation for each request.
         self.scope["state"]["is_gone"] = lambda: cycle.disconnected or cycle.response_complete
+        self.scope["state"]["close"] = self._close
+
+    async def _close(self) -> None:
+        """Close the connection in the middle of a reply."""
+        self.transport.abort()
+        while self.parser is not None:  # until it is lost
+            await asyncio.sleep(0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head.cancel()

@@ -241,6 +241,11 @@ class ServeSettings:
         is_common=True,
     )
     allow_public: bool = setting("Listen on an address other than loopback without a token.", False)
+    allow_host: tuple[str, ...] = setting(
+        "Answer requests to loopback that name this host, such as those of a proxy, and those of "
+        "web pages from it. Repeatable.",
+        (),
+    )
     max_body: int = setting("Refuse request bodies of more bytes.", 64_000_000, low=1_000)
     cohort_size: int | None = setting(
         "Members of each cohort, for trainers that do not send it. A URL may say ?size=N instead.",
@@ -265,6 +270,11 @@ class ServeSettings:
         "Maximum number of open cohorts, of comparisons being judged before another group gets "
         "429, and of answers kept.",
         20_000,
+        low=1,
+    )
+    max_open_bytes: int = setting(
+        "Refuse another cohort with 429 while the rollouts of open ones are more bytes than this.",
+        512_000_000,
         low=1,
     )
     read_timeout: float = duration(

@@ -15,13 +15,13 @@ from genrm_cli.http_server.router import (
     AccessLimits,
     Answer,
     build_router,
-    response_of,
 )
 from genrm_cli.products.serve.cohorts.rounds import RoundsService
 from genrm_cli.products.serve.prometheus import ServiceCollector
 from genrm_cli.products.serve.service import RewardService
 from genrm_cli.products.serve.shapes import nemo_gym, own, samples
 from genrm_cli.products.serve.shapes.call import Call, Handler
+from genrm_cli.products.serve.waiting import Waits
 from genrm_cli.settings.file_settings import ServeSettings
 
 _READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few seconds
@@ -30,6 +30,7 @@ _READY_TIMEOUT_S = 2.0  # a probe of Kubernetes or a balancer waits a few second
 def build_app(service: RewardService, settings: ServeSettings, token: str | None = None) -> Router:
     """Return the ASGI application for a service."""
     rounds = RoundsService(service, settings)
+    waits = Waits()
     registry = CollectorRegistry()
     registry.register(ServiceCollector(service))
     ProcessCollector(registry=registry)
@@ -42,7 +43,7 @@ def build_app(service: RewardService, settings: ServeSettings, token: str | None
             is_gone = request.scope.get("state", {}).get("is_gone", lambda: False)
             call = Call(body, path, query, rounds, settings, is_gone)
             del body  # the handler may wait for long
-            return response_of(await handle(call))
+            return await waits.answer(request, lambda: handle(call))
 
         return answer
 

@@ -63,7 +63,8 @@ class RewardService:
 
     Attributes:
         scorer: its judges, and their calibration.
-        open_groups: number of groups and cohorts that have no answer yet.
+        open_groups: number of groups and cohorts that have no answer yet; likewise `open_bytes` of
+            their members.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
 
@@ -85,6 +86,7 @@ class RewardService:
         self.counts = ServiceCounts()
         self.table = ServedGroups(settings)
         self.open_groups = 0
+        self.open_bytes = 0
         self.being_judged = 0
         self.waiting = 0
         self.is_draining = False
@@ -167,7 +169,7 @@ class RewardService:
             )
             entry = self._begin(self.table.groups, name, len(members))
             for member in members:
-                entry.join(member, len(members))
+                self._enter(entry, member, len(members))
             self._close(entry, deadline_s)
         else:
             for member in members:
@@ -191,6 +193,11 @@ class RewardService:
         return entry
 
     def _begin(self, among: dict[str, ServedGroup], name: str, size: int) -> ServedGroup:
+        self._refuse_above(
+            self._settings.max_open_bytes,
+            self.open_bytes,
+            "bytes of rollouts wait (max_open_bytes)",
+        )
         entry = among[name] = ServedGroup(name, size)
         self.open_groups += 1
         return entry
@@ -210,6 +217,9 @@ class RewardService:
     def _enter(self, entry: ServedGroup, member: Member, size: int) -> JoinResult:
         with self._counting_disagreements(entry):
             joining = entry.join(member, size)
+        if joining is JoinResult.NEW:
+            entry.size_bytes += member.size_bytes
+            self.open_bytes += member.size_bytes
         self.counts.repeated_requests += joining is JoinResult.REPEATED
         self.counts.late_members += joining is JoinResult.LATE
         return joining
@@ -324,8 +334,12 @@ class RewardService:
                 kept[entry.key] = KeptCohort.of(entry, {"": answer})
         self.journal.write(kept)
 
-    def _answer(self, entry: ServedGroup, answer: GroupAnswer) -> None:
+    def _end(self, entry: ServedGroup) -> None:
         self.open_groups -= 1
+        self.open_bytes -= entry.size_bytes
+
+    def _answer(self, entry: ServedGroup, answer: GroupAnswer) -> None:
+        self._end(entry)
         counts = answer.counts
         self.counts.add(counts, answer.rewards.rewards)
         waited_s = round(time.monotonic() - entry.opened_s, 3)
@@ -345,7 +359,7 @@ class RewardService:
         # The judge may still answer about a group that draining gave up.
         if entry.answer.done():
             return
-        self.open_groups -= 1
+        self._end(entry)
         self.table.forget(entry)
         entry.set_timer(None)
         if isinstance(error, StorageError):

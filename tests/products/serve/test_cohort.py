@@ -15,9 +15,9 @@ from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 
 
 def member(id_, text="text", prompt="Why?", principle=None, reference=None):
-    """Make a member whose digest is its text."""
+    """Make a member with this text."""
     rollout = Rollout((Turn("user", prompt),), (Text(text),), principle, reference=reference)
-    return Member.of(str(id_), {"text": text}, rollout, text.encode())
+    return Member.of(str(id_), {"text": text}, rollout)
 
 
 @given(st.permutations(range(12)))

@@ -290,7 +290,7 @@ def test_half_a_request_is_cut_off(genrm, judge_server):
 
 @pytest.mark.slow
 def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm, judge_server):
-    """503 for a request, silence for a flood; no traceback fills the log, and what waits is
+    """429 for a request, silence for a flood; no traceback fills the log, and what waits is
     answered.
     """
     flags = [
@@ -315,7 +315,7 @@ def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm,
         idle = [
             stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(10)
         ]
-        while served.get("/healthz").status_code == 200:  # they have not been accepted yet
+        while served.get("/metrics").status_code == 200:  # they have not been accepted yet
             time.sleep(0.01)
         idle += [
             stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(200)
@@ -323,7 +323,7 @@ def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm,
         time.sleep(1.5)  # the group is due for its file
         assert not any(each.is_over for each in waiting)
         stack.close()
-        while served.get("/healthz").status_code == 503:
+        while served.get("/metrics").status_code == 429:
             time.sleep(0.01)
         waiting += [
             served.begin_member("many", n, size=26, messages="Why?", text=f"{n} w")

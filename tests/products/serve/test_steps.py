@@ -56,7 +56,7 @@ def serve(judge_server):
             service = RewardService(scorer, settings.serve, steps=steps)
             app = httpx.ASGITransport(build_app(service, settings.serve))
             async with httpx.AsyncClient(
-                transport=app, base_url="http://served", timeout=60
+                transport=app, base_url="http://localhost", timeout=60
             ) as client:
                 replies = [(await client.post("/v1/groups", json=each)).json() for each in groups]
                 metrics = (await client.get("/metrics")).text

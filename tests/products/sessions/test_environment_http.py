@@ -151,7 +151,7 @@ async def test_sessions_are_bounded_and_guarded():
 
     def open_agent(**headers):
         here = httpx.ASGITransport(app)
-        return httpx.AsyncClient(transport=here, base_url="http://here", headers=headers)
+        return httpx.AsyncClient(transport=here, base_url="http://localhost", headers=headers)
 
     entry = {"Authorization": f"Bearer {TOKEN}"}
     async with (

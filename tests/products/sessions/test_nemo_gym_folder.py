@@ -37,7 +37,7 @@ async def tasks():
     sessions = HostedSessions(TherapeuticSession(), sample_set(), nobody, most=1, keep_s=60)
     transport = httpx.ASGITransport(build_environment_app(sessions, AccessLimits(ServeSettings())))
     async with httpx.AsyncClient(
-        transport=transport, base_url="http://here", verify=False
+        transport=transport, base_url="http://localhost", verify=False
     ) as client:
         return (await client.get("/tasks")).text.splitlines()
 

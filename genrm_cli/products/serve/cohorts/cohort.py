@@ -6,10 +6,14 @@ A closed cohort has the members that its rewards rest on. One that closed withou
 late members, each of which is compared with the members that it closed with and with no other late
 one. A member that will not come may come all the same: its trainer resumed it."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
+
+import orjson
 
 from genrm_cli.http_server.http_replies import RefusedError
 from genrm_cli.rollouts.group_keys import digest_of_prompt
@@ -51,7 +55,7 @@ class Member:
     Attributes:
         id: unique in its cohort; it fixes the order of the members.
         line: the rollout as in a line of a file.
-        digest: of the line.
+        digest: of the line, which is JSON of `size_bytes`.
         task: the prompt's digest, the principle and the reference, which all members of a cohort
             share.
     """
@@ -61,12 +65,23 @@ class Member:
     rollout: Rollout
     digest: bytes
     task: str
+    size_bytes: int = 0
 
     @classmethod
-    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout, digest: bytes) -> Self:
+    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout) -> Self:
         """Return a member; its task is that of its rollout."""
         task = repr((digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference))
-        return cls(id_, line, rollout, digest, task)
+        content = canonical_json(line)
+        digest = hashlib.sha256(content).digest()
+        return cls(id_, line, rollout, digest, task, len(content))
+
+
+def canonical_json(value: object) -> bytes:
+    """Return a JSON value as bytes; equal values have equal bytes."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:  # half surrogates
+        return json.dumps(value, sort_keys=True).encode()
 
 
 NO_ROLLOUT = Rollout((), None)

@@ -27,6 +27,7 @@ class ServedGroup(Cohort):
         closes_at_s: when a cohort stops waiting for members, on the clock of the event loop.
         timer: rings then, or earlier if no member comes.
         late_answers: of members that were judged after the others.
+        size_bytes: of its members' lines, while it is open.
     """
 
     answer: "asyncio.Future[GroupAnswer]" = field(
@@ -39,6 +40,7 @@ class ServedGroup(Cohort):
     closes_at_s: float = 0.0
     timer: asyncio.TimerHandle | None = None
     late_answers: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
+    size_bytes: int = 0
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:
         """Replace the timer."""

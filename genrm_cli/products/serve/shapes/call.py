@@ -1,12 +1,9 @@
 """The input and the fields of a shape."""
 
 import hashlib
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
-
-import orjson
 
 from genrm_cli.errors import counted
 from genrm_cli.groups.plan import GroupPlan
@@ -14,7 +11,7 @@ from genrm_cli.groups.results import RolloutScore
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.http_server.router import parse_body
 from genrm_cli.json_types import Record, whole_characters, whole_text
-from genrm_cli.products.serve.cohorts.cohort import Member, index_in
+from genrm_cli.products.serve.cohorts.cohort import Member, canonical_json, index_in
 from genrm_cli.products.serve.cohorts.rounds import RoundsService
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.service import RewardService
@@ -212,7 +209,7 @@ def member_of(id_: str, line: Record, plan: GroupPlan, format_: str = "completio
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {counted(len(rollouts), 'response')}, expected one")
     rollout = plan.with_chosen_fields(rollouts[0], shown)
-    return Member.of(id_, line, rollout, digest_of(line))
+    return Member.of(id_, line, rollout)
 
 
 def others_of(line: Record) -> list[str]:
@@ -222,8 +219,4 @@ def others_of(line: Record) -> list[str]:
 
 def digest_of(value: object) -> bytes:
     """Return a digest of a JSON value; equal values have equal digests."""
-    try:
-        text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # half surrogates
-        text = json.dumps(value, sort_keys=True).encode()
-    return hashlib.sha256(text).digest()
+    return hashlib.sha256(canonical_json(value)).digest()

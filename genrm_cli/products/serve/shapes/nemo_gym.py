@@ -144,10 +144,7 @@ async def _compare(call: Call) -> JsonReply:
     name = digest_of(record).hex()[:32]
     if plan.shows_as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
-        members = [
-            Member.of(str(place), line, rollout, digest_of(line))
-            for place, (rollout, line) in pairs
-        ]
+        members = [Member.of(str(place), line, rollout) for place, (rollout, line) in pairs]
     else:
         lines = _lines(record, name, plan)
         members = [member_of(str(place), line, plan) for place, line in enumerate(lines)]

@@ -1,0 +1,173 @@
+"""What networks do to requests that wait: no member is lost, and nobody waits for a connection that
+something between has forgotten.
+"""
+
+import asyncio
+import contextlib
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from served import Served, judge_flags, serving, texts, verify_row
+
+from genrm_cli.adapters.reward_client import RewardClient
+
+SCRIPT = Path(__file__).parents[2] / "rude_network.py"
+QUICK = ("--no-probe", "--drain", "0.1s")
+
+
+@contextlib.contextmanager
+def between(served, kind, limit_s=0.0):
+    """Keep a process between a client and a server; its URL."""
+    port = "0" if served is None else served.url.rpartition(":")[2]
+    command = [sys.executable, SCRIPT, port, kind, str(limit_s)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
+
+
+async def members(client, group, delays_s):
+    """Send the members of a group, each after its delay; their rewards."""
+
+    async def send(member, delay_s):
+        await asyncio.sleep(delay_s)
+        text = texts(len(delays_s), group)[member]
+        return await client.score_member(group, str(member), len(delays_s), "Why?", text)
+
+    sent = [send(member, delay_s) for member, delay_s in enumerate(delays_s)]
+    replies = await asyncio.gather(*sent)
+    assert {reply["group_status"] for reply in replies} == {"scored"}
+    return [reply["reward"] for reply in replies]
+
+
+def test_a_client_that_asks_again_holds_no_connection(served):
+    """202 after the time that it names, with nothing to pay; then the reward, in every shape."""
+    row = verify_row(0, "a b", asked="Wait?", _ng_task_index=9, cohort_size=2)
+    shapes = {
+        "/v1/cohorts/wait/members/0": {"size": 2, "messages": "Why?", "text": "a b"},
+        "/verify": row,
+        "/openrlhf?size=2": {"query": ["Wait? a b"], "prompts": ["Wait? "], "labels": ["w"]},
+    }
+    others = {
+        "/v1/cohorts/wait/members/1": {"size": 2, "messages": "Why?", "text": "a b c"},
+        "/verify": verify_row(1, "a b c", asked="Wait?", _ng_task_index=9, cohort_size=2),
+        "/openrlhf?size=2": {"query": ["Wait? a b c"], "prompts": ["Wait? "], "labels": ["w"]},
+    }
+    for (path, body), (other_path, other) in zip(shapes.items(), others.items(), strict=True):
+        polled = path + ("&" if "?" in path else "?") + "wait=0"
+        for _ in range(2):
+            reply = served.post(polled, body)
+            assert (reply.status_code, reply.json()) == (202, {"status": "waiting"})
+            assert reply.headers["Retry-After"] == "0"
+        assert served.post(other_path, other).status_code == 200
+        assert served.post(polled, body).status_code == 200
+
+
+def test_a_wait_that_is_no_time_is_refused(served):
+    """A typo would hold the connection for good."""
+    for given in ("soon", "-1", "nan"):
+        reply = served.post(f"/v1/groups?wait={given}", {})
+        assert reply.status_code == 422
+        assert "expected a number of seconds" in reply.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "limit_s"), [("cut", 2), ("forget", 2)])
+def test_a_cohort_comes_together_through_a_rude_network(served, kind, limit_s):
+    """A proxy that gives up after two seconds, and a network that forgets: waiting is no absence,
+    and the members learn their rewards soon after the last has come.
+    """
+    with between(served, kind, limit_s) as url:
+        client = RewardClient(url, try_for_s=6)
+        begun_s = time.monotonic()
+        rewards = asyncio.run(members(client, f"rude {kind}", (0, 4, 8, 12)))
+    assert rewards == sorted(rewards)
+    assert time.monotonic() - begun_s < 60
+
+
+@pytest.mark.slow
+def test_restarts_count_only_while_the_server_is_away(genrm, judge_server):
+    """Two restarts, with legitimate waiting before and between, take longer together than the
+    client tries.
+    """
+    flags = (*judge_flags(judge_server.base_url), *QUICK)
+
+    async def through_restarts(served, port):
+        client = RewardClient(served.url, try_for_s=12)
+        listen = ("--listen", f"127.0.0.1:{port}")
+        asked = asyncio.ensure_future(members(client, "restarts", (0, 0, 25)))
+        for _ in range(2):
+            await asyncio.sleep(3)
+            await asyncio.to_thread(served.kill)
+            await asyncio.sleep(6)
+            served = await asyncio.to_thread(Served, genrm, *flags, *listen)
+        try:
+            return await asked
+        finally:
+            await asyncio.to_thread(served.terminate)
+
+    served = Served(genrm, *flags)
+    rewards = asyncio.run(through_restarts(served, served.url.rpartition(":")[2]))
+    assert rewards == sorted(rewards)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_gone_without_a_word_costs_one_timeout(served):
+    """Nothing answers its address: the first group of it waits once to connect, and later ones do
+    not wait at all.
+    """
+    with between(None, "hole") as hole:
+        client = RewardClient([hole, served.url])
+        names = [f"hole {n}" for n in range(64)]
+        groups = [name for name in names if client.url_of(name) == hole][:6]
+        took_s = []
+        for group in groups:
+            begun_s = time.monotonic()
+            asyncio.run(members(client, group, (0, 0)))
+            took_s.append(time.monotonic() - begun_s)
+    assert sum(took_s[1:]) < took_s[0] / 3
+
+
+@pytest.mark.slow
+def test_members_need_no_descriptor_while_they_wait(genrm, judge_server):
+    """40 groups of 8, their members interleaved, at a server that may open 128 files."""
+    with serving(genrm, *judge_flags(judge_server.base_url), *QUICK) as served:
+        resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (128, 128))
+        client = RewardClient(served.url)
+
+        async def all_members():
+            given = texts(8)
+            asked = [
+                client.score_member(f"many {group}", str(member), 8, "Why?", given[member])
+                for member in range(8)
+                for group in range(40)
+            ]
+            return await asyncio.gather(*asked)
+
+        replies = asyncio.run(all_members())
+    assert {reply["group_status"] for reply in replies} == {"scored"}
+
+
+@pytest.mark.slow
+def test_a_shape_that_cannot_poll_gets_blanks(served):
+    """A network that forgets flows after twenty seconds, and a member that comes after forty."""
+    with between(served, "forget", 20) as url, httpx.Client(timeout=60, trust_env=False) as client:
+        first = {"query": ["Blank? a"], "prompts": ["Blank? "], "labels": ["w"]}
+        second = {**first, "query": ["Blank? a b"]}
+
+        async def both():
+            asked = asyncio.to_thread(client.post, f"{url}/openrlhf?size=2", json=first)
+            waiting = asyncio.ensure_future(asked)
+            await asyncio.sleep(40)
+            await asyncio.to_thread(client.post, f"{url}/openrlhf?size=2", json=second)
+            return await waiting
+
+        reply = asyncio.run(both())
+    assert reply.text.startswith("  {")
+    assert reply.json()["extra_logs"]["genrm_came"] == [2.0]

@@ -1,0 +1,99 @@
+"""What stands between a trainer and its server, as a process of its own:
+
+    python rude_network.py TARGET_PORT cut 2      a proxy that answers 504 after two silent seconds
+    python rude_network.py TARGET_PORT forget 2   a network that forgets flows silent for that long
+    python rude_network.py 0 hole 0               an address that nobody answers
+
+It prints its port. It passes bytes on and knows nothing of HTTP but how to say 504."""
+
+import asyncio
+import contextlib
+import socket
+import sys
+
+_GATEWAY_TIMEOUT = (
+    b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/html\r\nContent-Length: 4\r\n"
+    b"Connection: close\r\n\r\nslow"
+)
+
+
+async def _pass_on(
+    target: int,
+    kind: str,
+    limit_s: float,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    """Pass one connection on until either side ends it, or it is silent for too long."""
+    try:
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", target)
+    except OSError:
+        writer.write(_GATEWAY_TIMEOUT.replace(b"504 Gateway Timeout", b"502 Bad Gateway"))
+        writer.close()
+        return
+    moved = asyncio.Event()
+    is_forgotten = False
+
+    async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65_536):
+            moved.set()
+            if is_forgotten:  # neither side is told
+                continue
+            sink.write(data)
+            await sink.drain()
+
+    ways = [
+        asyncio.ensure_future(copy(reader, up_writer)),
+        asyncio.ensure_future(copy(up_reader, writer)),
+    ]
+    while not any(way.done() for way in ways):
+        moved.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await asyncio.wait(
+                    {*ways, asyncio.ensure_future(moved.wait())},
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                continue
+        if kind == "cut":
+            writer.write(_GATEWAY_TIMEOUT)
+            break
+        is_forgotten = True
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    for way in ways:
+        way.cancel()
+    for each in (writer, up_writer):
+        each.close()
+
+
+async def _serve(target: int, kind: str, limit_s: float) -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            await _pass_on(target, kind, limit_s, reader, writer)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+def _hole() -> None:
+    """Listen without accepting: once the queue is full, the kernel drops every SYN."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=0)
+    port = listening.getsockname()[1]
+    filling = []
+    for _ in range(4):
+        each = socket.socket()
+        each.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            each.connect(("127.0.0.1", port))
+        filling.append(each)
+    print(port, flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "hole":
+        _hole()
+    else:
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(_serve(int(sys.argv[1]), sys.argv[2], float(sys.argv[3])))
