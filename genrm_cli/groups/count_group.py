@@ -98,8 +98,9 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
             metrics.unscored_reasons[why.reason] += 1
             if why.detail:
                 metrics.unscored_examples.setdefault(why.reason.value, why.detail)
-            in_trial = why.reason is not Reason.NOT_IN_TRIAL
-            metrics.unscored_in_groups += in_trial and (len(scores) > 1 or judged.key is None)
+            # Another line stands for a superseded one.
+            counts = why.reason not in (Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
+            metrics.unscored_in_groups += counts and (len(scores) > 1 or judged.key is None)
 
 
 def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:

@@ -204,6 +204,11 @@ def index_input(
             if count == index.table.answered:  # the name is probably wrong
                 setting = SettingRef(field_name, getattr(index.plan, field_name))
                 raise InputError(f"{sources.uris[0]}: no rollout has a value under ", setting, ".")
+        for field_name in ("answer_field", "answer_tool"):
+            named = getattr(index.plan.view, field_name)
+            if named is not None and index.metrics.blank_responses and not index.table.answered:
+                setting = SettingRef(field_name, named)
+                raise InputError(f"{sources.uris[0]}: no response has a value under ", setting, ".")
         _leave_out_after(run.settings.limits.limit, index.table)
         count_groups(index, run.metrics)
     except BaseException:

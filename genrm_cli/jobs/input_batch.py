@@ -30,6 +30,7 @@ from genrm_cli.errors import (
 )
 from genrm_cli.groups.check import check_settings
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
+from genrm_cli.jobs.due.advise_grouping import describe_grouping
 from genrm_cli.jobs.due.decisions import (
     LISTED_AT_ONCE,
     Decision,
@@ -285,7 +286,13 @@ class _BatchRun:
             reason=Message.of(reason, decision.reason, ")"),
             record=record,
         )
-        return scored.checked(lambda: refuse_unscored(counts, record, run.settings))
+        task = decision.task
+
+        def advise() -> Message:
+            with task.sources(run) as sources, sources.open(0) as source:
+                return describe_grouping(source, run.settings.input)
+
+        return scored.checked(lambda: refuse_unscored(counts, record, run.settings, advise))
 
     @contextmanager
     def _input_run(self) -> Iterator[RunContext]:

@@ -34,7 +34,7 @@ def test_a_run_whose_groups_all_have_one_rollout_is_no_success():
         group_sizes=Counter({1: 2}),
         unscored_reasons=Counter({Reason.ALONE: 2}),
     )
-    with pytest.raises(TooManyUnscoredError, match="every group has one rollout"):
+    with pytest.raises(TooManyUnscoredError, match="2 of 2 rollouts are alone in their group"):
         refuse_unscored(alone, totals_of(alone), settings_from())
     refuse_unscored(alone, totals_of(alone), settings_from(max_unscored=1.0))
     alone.unscored_reasons.clear()

@@ -1,5 +1,6 @@
 """Refuse inputs that cannot be read, and outputs that leave too much unscored."""
 
+from collections.abc import Callable
 from itertools import islice
 
 from genrm_cli.errors import (
@@ -10,6 +11,7 @@ from genrm_cli.errors import (
     counted,
     naming,
 )
+from genrm_cli.jobs.due.advise_grouping import GENERAL_ADVICE
 from genrm_cli.jobs.due.propose_fields import describe_proposal
 from genrm_cli.jobs.index import InputIndex, Reject
 from genrm_cli.metrics.figures import refuse_failed_figures
@@ -97,9 +99,14 @@ def resume_text(settings: Settings) -> Message:
     return _RESUME if settings.journal.use_journal else _AGAIN
 
 
-def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) -> None:
+def refuse_unscored(
+    metrics: RunMetrics,
+    totals: RunTotals,
+    settings: Settings,
+    advise: Callable[[], Message] = lambda: GENERAL_ADVICE,
+) -> None:
     """Refuse a finished run of which a bug kept something from being computed, or that left too
-    many rollouts unscored.
+    many rollouts unscored; `advise` says how those that are alone could be grouped.
     """
     refuse_failed_figures(totals.failed_figures)
     if metrics.stopped_by is not None:
@@ -110,20 +117,24 @@ def refuse_unscored(metrics: RunMetrics, totals: RunTotals, settings: Settings) 
             f"{counted(not_asked, 'comparison')}. ",
             _REMEDIES.get(metrics.stopped_by, resume_text(settings)),
         )
-    refuse_unscored_share(totals, settings)
+    refuse_unscored_share(totals, settings, advise)
 
 
-def refuse_unscored_share(of: RunTotals, settings: Settings) -> None:
-    """Refuse outputs with too many unscored rollouts."""
+def refuse_unscored_share(
+    of: RunTotals, settings: Settings, advise: Callable[[], Message] = lambda: GENERAL_ADVICE
+) -> None:
+    """Refuse outputs with too many unscored rollouts, or of which most are alone in their group."""
     most = settings.rewards.max_unscored
     in_groups = of.rollouts - of.group_sizes.get("1", 0)
-    if most < 1 and of.unscored_reasons.get(Reason.ALONE) and not of.reward.count and not in_groups:
+    alone = of.unscored_reasons.get(Reason.ALONE, 0)
+    if most < 1 and 2 * alone > of.rollouts:
         raise TooManyUnscoredError(
-            "no rollout has a reward: every group has one rollout; ",
-            naming("name the field that rollouts of one task share with $group_by."),
+            f"{alone} of {counted(of.rollouts, 'rollout')} are alone in their group; ",
+            advise(),
+            ".",
         )
     if of.unscored_share > most:
-        kept = (Reason.ALONE, Reason.NOT_IN_TRIAL)
+        kept = (Reason.ALONE, Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
         counts = [
             (Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept
         ]

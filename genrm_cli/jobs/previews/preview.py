@@ -1,7 +1,7 @@
 """Preview inputs: their contents, the planned requests, and problems that prevent scoring."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import begin_group
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.jobs.due.advise_grouping import describe_grouping
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.due.refusals import refuse_input
@@ -136,7 +137,10 @@ class Preview:
         """Count a group, and its problems."""
         plan = index.plan
         kind = _NO_FIELD if group.key is None else group.key.partition(":")[0]
-        self.grouped_by[_KEY_KINDS.get(kind, kind)] += 1
+        by = _KEY_KINDS.get(kind, kind)
+        if kind != _NO_FIELD and group.rollouts[0].principle is not None:
+            by += " and principle"
+        self.grouped_by[by] += 1
         judged = begin_group(group, plan)
         for why in judged.not_compared:
             if why is None:
@@ -200,7 +204,7 @@ class Preview:
         }
 
 
-def _why_unscorable(preview: Preview) -> Message:
+def _why_unscorable(preview: Preview, advise: Callable[[], Message]) -> Message:
     if not preview.counts.lines:
         return Message.of("the input is empty")
     if preview.without_response == preview.counts.rollouts:
@@ -209,9 +213,7 @@ def _why_unscorable(preview: Preview) -> Message:
         return naming("no line has the field that $group_by names")
     if set(preview.counts.group_sizes) == {1}:
         every = f"every group (by {' or '.join(preview.grouped_by)}) has one rollout"
-        return Message.of(
-            every, naming("; name the field that rollouts of one task share with $group_by")
-        )
+        return Message.of(every, "; ", advise())
     return Message.of("no group has two rollouts that can be compared")
 
 
@@ -275,11 +277,19 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
         groups = (group for _, _, group in index.iter_groups())
         preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
         preview.other_mode = estimate_other_mode(index, run)
-    has_components = metrics.rollouts > 0 and bool(index.plan.rewards.settings.components)
-    preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
-    if not preview.can_be_scored and preview.error is None:
-        why = _why_unscorable(preview)
-        preview.error = InputError(f"{task.uri}: nothing can be scored: ", why, ".")
+
+        def advise() -> Message:
+            with sources.open(0) as source:
+                return describe_grouping(source, run.settings.input)
+
+        has_components = metrics.rollouts > 0 and bool(index.plan.rewards.settings.components)
+        preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
+        if not preview.can_be_scored and preview.error is None:
+            why = _why_unscorable(preview, advise)
+            preview.error = InputError(f"{task.uri}: nothing can be scored: ", why, ".")
+        elif 2 * metrics.group_sizes[1] > metrics.rollouts:
+            few = f"{metrics.group_sizes[1]} of {metrics.rollouts} are alone in their group; "
+            preview.add_problem("rollout", "alone", "", few, advise())
     return preview
 
 

@@ -2,7 +2,9 @@
 that end in the response. They are recognised by the names and contents of their fields,
 not by their writer."""
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record
@@ -25,7 +27,7 @@ from genrm_cli.rollouts.reading.line_fields import (
     resolve_line,
     with_parts,
 )
-from genrm_cli.rollouts.reading.messages import role_of
+from genrm_cli.rollouts.reading.messages import items_of_text, role_of
 from genrm_cli.rollouts.reading.record_fields import failure_of, identifier, task_of
 from genrm_cli.rollouts.reading.values import (
     is_messages,
@@ -33,11 +35,12 @@ from genrm_cli.rollouts.reading.values import (
     messages_in,
     object_or_empty,
 )
-from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Items, Rollout, ToolResult, Turn, UnreadableRecordError
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
 # Beside one of these, `score` is the reward: verl, SkyRL and Atropos. For others, it may be any.
 _SCORING = frozenset(("gts", "step", "output_response", "prefix"))
+_OUTPUT_UID = re.compile(r"(?P<task>.+)_(?P<session>\d{1,9})_(?P<output>\d{1,9})", re.DOTALL)
 # Looked up for each conversation, of which few have any.
 _REFERENCES = frozenset(REFERENCES)
 
@@ -85,7 +88,39 @@ def _read_completion(record: Record) -> list[Rollout]:
         # Other calls may have had the prompt of a reply.
         is_group = not (read.prompt and isinstance(response, dict))
         rollouts = read_alternatives(record, asked, responses, is_group=is_group, **known)
-    return with_parts(record, read, rollouts)
+    return with_parts(record, read, [_as_output(record, each) for each in rollouts])
+
+
+def _as_output(record: Record, rollout: Rollout) -> Rollout:
+    """Return a rollout whose line is one output of a session, as verl writes them: the last output
+    supersedes the others, and the turns before it are a part of its response.
+
+    Source: verl 0.9.1, `trainer/ppo/v1/trainer_base.py`."""
+    uid = record.get("uid")
+    named = _OUTPUT_UID.fullmatch(uid) if isinstance(uid, str) else None
+    if named is None or not record.keys() >= {"input", "output"} or _SCORING.isdisjoint(record):
+        return rollout
+    output = int(named["output"])
+    start = len(rollout.prompt)
+    if output:  # its prompt holds the session up to here
+        roles = [turn.role for turn in rollout.prompt]
+        start = roles.index("assistant") if "assistant" in roles else start
+    before = [item for turn in rollout.prompt[start:] for item in _items_of_turn(turn)]
+    response = rollout.response and (*before, *rollout.response)
+    return replace(
+        rollout,
+        prompt=rollout.prompt[:start],
+        response=response,
+        task=f"uid:{named['task']}",
+        index=int(named["session"]),
+        attempt=output,
+    )
+
+
+def _items_of_turn(turn: Turn) -> Items:
+    if turn.role == "assistant":
+        return items_of_text(turn.text)
+    return (ToolResult(turn.text) if turn.role == "tool" else turn,)
 
 
 def _failure_of(record: Record, reply: object) -> str | None:

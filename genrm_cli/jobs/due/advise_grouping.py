@@ -1,0 +1,78 @@
+"""Advise how the rollouts of an input could be grouped if nearly all of them are alone."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from genrm_cli.errors import Message, SettingRef, naming
+from genrm_cli.jobs.due.propose_fields import sample_of
+from genrm_cli.json_types import Record
+from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key, value_at
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.scored.parse_lines import format_of
+from genrm_cli.settings.file_settings import InputSettings
+from genrm_cli.storage.source import Source
+
+GENERAL_ADVICE = naming("name the field that rollouts of one task share with $group_by")
+_BY_PRINCIPLE = (
+    "rollouts of one task differ in their principle, which is part of the group's key: give "
+    "those that are to be compared the same"
+)
+
+
+def describe_grouping(source: Source, settings: InputSettings) -> Message:
+    """Return the setting under which most of the first lines form groups, tried on them; or else
+    what tells them apart.
+    """
+    records = sample_of(source)
+    for named, tried in _iter_choices(records, settings):
+        if _forms_groups(records, tried):
+            return Message.of("most of the first lines form groups with ", named)
+    if _forms_groups(records, settings, with_principle=False):
+        return Message.of(_BY_PRINCIPLE)
+    return GENERAL_ADVICE
+
+
+def _iter_choices(
+    records: Sequence[Record], settings: InputSettings
+) -> Iterator[tuple[SettingRef, InputSettings]]:
+    """Yield the settings to try: those that the user has not given."""
+    if settings.format is None and settings.response_field is None:
+        yield SettingRef("format", "episode"), replace(settings, format="episode")
+    if settings.group_by is None:
+        values: dict[str, Counter[str]] = defaultdict(Counter)
+        for record in records:
+            for name in record:
+                value = value_at(record, name)
+                if value is not None:
+                    values[name][value] += 1
+        for name, counts in values.items():
+            if 2 * sum(count for count in counts.values() if count > 1) > len(records):
+                yield SettingRef("group_by", name), replace(settings, group_by=name)
+
+
+def _forms_groups(
+    records: Sequence[Record], settings: InputSettings, *, with_principle: bool = True
+) -> bool:
+    """Whether most of the rollouts of some lines have siblings with the same prompt."""
+    groups: dict[str, list[Rollout]] = defaultdict(list)
+    read = 0
+    for number, record in enumerate(records):
+        try:
+            rollouts = format_of(record, settings).read(record)
+        except UnreadableRecordError:
+            continue
+        read += len(rollouts)
+        for rollout in rollouts:
+            if not with_principle:
+                rollout = replace(rollout, principle=None)
+            by = settings.group_by
+            key = group_key(rollout, number, None if by is None else value_at(record, by))
+            groups[key].append(rollout)
+    grouped = sum(len(group) for group in groups.values() if len(group) > 1 and not _differ(group))
+    return 2 * grouped > read
+
+
+def _differ(group: Sequence[Rollout]) -> bool:
+    """Whether the prompts of a group differ, so that its rollouts cannot be compared."""
+    return len({digest_of_prompt(each.prompt) for each in group if not each.opens_freely}) > 1
