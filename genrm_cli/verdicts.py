@@ -111,7 +111,6 @@ class FailureKind(StrEnum):
         return self is FailureKind.REFUSED or self in _PARSE_FAILURES
 
 
-_TOO_LONG_WORDS = ("max_tokens", "max_completion_tokens", "context length", "context size")
 _TRANSIENT = frozenset(
     {
         *(FailureKind.CONNECTION, FailureKind.TIMEOUT, FailureKind.RATE_LIMITED),
@@ -156,31 +155,37 @@ class StoppedBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TooLong:
+    """A request that seems to exceed the judge's context.
+
+    Attributes:
+        context_tokens: the limit, as the server names or shows it; None if it does not.
+        prompt_tokens: of the request; None if they are unknown.
+    """
+
+    context_tokens: int | None = None
+    prompt_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A comparison without a verdict. It is data, and never becomes a score.
 
     Attributes:
         partial: the grades in a reply that leaves some responses out; they count if the judge does
             not grade all of them when it is asked again.
+        too_long: what it says about the judge's context; None if it is about something else.
     """
 
     kind: FailureKind
     detail: str
     partial: Grades | None = None
+    too_long: TooLong | None = None
 
     @property
     def cause(self) -> str:
         """The cause in a few words, as in `2 refused as too long`."""
-        return "refused as too long" if self.is_too_long else _CAUSES[self.kind]
-
-    @property
-    def is_too_long(self) -> bool:
-        """Whether the server refused the request because it exceeds the model's context (vLLM,
-        llama.cpp).
-        """
-        if self.kind != FailureKind.REFUSED or "supported" in self.detail:  # a field, not its value
-            return False
-        return any(words in self.detail for words in _TOO_LONG_WORDS)
+        return _CAUSES[self.kind] if self.too_long is None else "refused as too long"
 
 
 ProbeResult = Literal["passed", "incomplete", "skipped"]
@@ -309,6 +314,8 @@ class Outcome:
         reasks: further calls for the same answer, other than retries, which `max_extra` counts.
         estimated_replies: replies whose tokens are estimated, because the server did not count
             them.
+        shortened: characters cut out of each response that was shown, and the conversation, because
+            the request did not fit into the judge's context; empty if it did.
     """
 
     result: Judgment | Failure
@@ -322,6 +329,7 @@ class Outcome:
     turns: int = 1
     reasks: int = 0
     estimated_replies: int = 0
+    shortened: tuple[int, ...] = ()
 
     @property
     def is_decided(self) -> bool:

@@ -172,6 +172,9 @@ class JudgedGroup:
 
     def sort(self) -> None:
         """Bring the results into an order that does not depend on which request was answered
-        first.
+        first, and count what was cut out of single requests.
         """
         self.results.sort(key=lambda result: result[0])
+        for id_, outcome in self.results:
+            for index, chars in zip(id_.shown, outcome.shortened, strict=False):
+                self.shortened[index] = max(chars, self.shortened.get(index, 0))

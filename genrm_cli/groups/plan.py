@@ -33,13 +33,11 @@ from genrm_cli.rollouts.shorten import Room
 from genrm_cli.rollouts.views import AUTO, ViewOptions, shown_parts, why_not_compared
 from genrm_cli.settings.components import GENRM, Source, TotalTable
 from genrm_cli.settings.reward_settings import RewardSettings
-from genrm_cli.texts.tokens import estimate_tokens
+from genrm_cli.texts.tokens import estimate_tokens, tokens_beside_texts
 from genrm_cli.verdicts import Explanation, Verdict
 
 # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
 MAX_COMPARED = 2_048
-_REPLY_TOKENS = 4_096  # of a judge whose profile sets no limit
-_MARGIN_TOKENS = 256  # of the chat template
 MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
 
 
@@ -345,7 +343,7 @@ def room_of(spec: JudgeSpec, list_size: int) -> Room | None:
     """Return the space for texts in the prompts of a judge; None if its context is unknown.
 
     Raises:
-        UsageError: the reply alone may fill the context.
+        UsageError: the instructions alone fill the context.
     """
     profile = spec.profile
     settings = spec.config.judge
@@ -354,15 +352,16 @@ def room_of(spec: JudgeSpec, list_size: int) -> Room | None:
         return None
     turns = count_turns(profile)
     reply = reply_limit(profile.request_fields, settings)
-    # Without a limit the reserve is an assumption, which leaves half of a small context.
-    replies = min(turns * _REPLY_TOKENS, length // 2) if reply is None else turns * reply
     frame = render_messages(profile, sample_prompt(profile, (), "", ""))
-    used = replies + sum(estimate_tokens(message["content"]) for message in frame) + _MARGIN_TOKENS
+    instructions = sum(estimate_tokens(message["content"]) for message in frame)
+    used = instructions + tokens_beside_texts(
+        length, instructions, None if reply is None else turns * reply
+    )
     if used >= length:
         raise UsageError(
-            f"the judge's context of {length:,} tokens leaves no room for texts: {replies:,} are "
-            f"reserved for its reply and {used - replies:,} for its instructions; ",
-            naming("lower $max_reply_tokens, or correct $max_model_len."),
+            f"the judge's context of {length:,} tokens leaves no room for texts: {instructions:,} "
+            f"are its instructions, and {used - instructions:,} are reserved for its reply; ",
+            naming("correct $max_model_len, or serve the model with a longer context."),
         )
     responses: int | None = 2 if isinstance(profile, Profile) else 1
     if isinstance(profile, GradingProfile) and profile.whole_group:

@@ -18,6 +18,7 @@ import orjson
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.json_types import whole_characters
 from genrm_cli.judging.completion import ReportedError, parse_completion, parse_models
+from genrm_cli.judging.context.too_long import parse_too_long
 from genrm_cli.judging.http.choice import AUTO, open_http_client
 from genrm_cli.judging.http.interface import (
     HttpError,
@@ -377,16 +378,20 @@ def _error_of(
     """
     kind = _KIND_OF_STATUS.get(status or 0, FailureKind.HTTP)
     detail = _message_in(content, key) if said is None else said
+    too_long = None
     if status in _SPENT_STATUSES and _is_spent(content, detail):
         kind = FailureKind.SPENT
+    elif (too_long := parse_too_long(status, _error_in(content), detail)) is not None:
+        kind = FailureKind.REFUSED
     if introduced is None and status is not None:
         introduced = f"HTTP {status}"
     detail = detail if introduced is None else f"{introduced}: {detail}"
     return CallError(
-        Failure(kind, _cut(key.mask_error(detail))),
+        Failure(kind, _cut(key.mask_error(detail)), too_long=too_long),
         may_pass=kind is FailureKind.SPENT
         or (
-            status is not None
+            too_long is None
+            and status is not None
             and (status in _PASSING_STATUSES or status >= 500 or 300 <= status < 400)
         ),
         overloaded=status == HTTPStatus.SERVICE_UNAVAILABLE,
@@ -397,13 +402,19 @@ def _error_of(
 
 def _is_spent(content: bytes, message: str) -> bool:
     """Whether an error says that the budget or quota of the account is used up."""
-    if _SPENT_WORDS.search(message[:_SPENT_CHARS]):
-        return True
+    error = _error_in(content)
+    is_named = error.get("code") in _SPENT_CODES or error.get("type") in _SPENT_CODES
+    return is_named or _SPENT_WORDS.search(message[:_SPENT_CHARS]) is not None
+
+
+def _error_in(content: bytes) -> dict[str, object]:
+    """Return the error object in a body, or the body itself; empty for anything else."""
     try:
-        error = orjson.loads(content)["error"]
-        return error.get("code") in _SPENT_CODES or error.get("type") in _SPENT_CODES
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return False
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    error = body.get("error", body) if isinstance(body, dict) else None
+    return error if isinstance(error, dict) else {}
 
 
 def _cut(text: str) -> str:

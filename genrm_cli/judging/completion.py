@@ -11,8 +11,29 @@ _Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
 # OpenAI and nearly all others; those that copy its newer API.
 _USAGE_FIELDS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
-# vLLM and SGLang; OpenRouter and Together; Mistral; Groq.
-_CONTEXT_FIELDS = ("max_model_len", "context_length", "max_context_length", "context_window")
+# The context that is loaded, then that of the model: LM Studio; llama.cpp; TabbyAPI; vLLM and
+# SGLang; OpenRouter and Together; Mistral; Groq; GitHub; Anthropic and Google; llama.cpp's of
+# training.
+_CONTEXT_FIELDS = (
+    ("loaded_context_length",),
+    ("meta", "n_ctx"),
+    ("n_ctx",),
+    ("parameters", "max_seq_len"),
+    ("max_seq_len",),
+    ("max_model_len",),
+    ("top_provider", "context_length"),
+    ("context_length",),
+    ("max_context_length",),
+    ("context_window",),
+    ("context_size",),
+    ("max_context_window_tokens",),
+    ("capabilities", "limits", "max_context_window_tokens"),
+    ("limits", "max_context_window_tokens"),
+    ("max_input_tokens",),
+    ("model_info", "max_input_tokens"),
+    ("inputTokenLimit",),
+    ("meta", "n_ctx_train"),
+)
 
 
 class ReportedError(ValueError):
@@ -45,10 +66,19 @@ def parse_models(listing: object) -> dict[str, int | None]:
     for card in map(_object, data):
         name = _text(card.get("id"))
         if name and name.isprintable():
-            counts = (_count(card.get(field)) for field in _CONTEXT_FIELDS)
-            lengths[name] = next(filter(None, counts), None)
+            lengths[name] = _context_of(card)
             bases[name] = str(card.get("parent"))
     return {name: lengths[name] or lengths.get(bases[name]) for name in sorted(lengths)}
+
+
+def _context_of(card: _Object) -> int | None:
+    for path in _CONTEXT_FIELDS:
+        value: object = card
+        for name in path:
+            value = _object(value).get(name)
+        if count := _count(value):
+            return count
+    return None
 
 
 def parse_completion(completion: object) -> Reply:

@@ -55,14 +55,10 @@ VERDICT = "verdict"
 FAILURE = "failure"
 NOTE = "note"
 # The costs of an outcome, which its entry keeps.
-_COSTS = [
-    "attempts",
-    "latency_s",
-    "prompt_tokens",
-    "completion_tokens",
-    "estimated_replies",
-    "reasks",
-]
+_COSTS = ["attempts", "latency_s", "prompt_tokens", "completion_tokens", "reasks"]
+# Rarely needed: entries leave them out.
+_ESTIMATED = "estimated_replies"
+_SHORTENED = "shortened"
 _RESULTS: Mapping[str, type[Judgment | Failure]] = {
     "verdict": Verdict,
     "grades": Grades,
@@ -105,7 +101,13 @@ class Entry(NamedTuple):
             name = next(name for name in _RESULTS if name in fields)
             result = msgspec.convert(fields[name], _RESULTS[name])
             costs = {cost: fields[cost] for cost in _COSTS}
-            return Outcome(result, from_journal=True, **costs)
+            return Outcome(
+                result,
+                from_journal=True,
+                **costs,
+                estimated_replies=fields.get(_ESTIMATED, 0),
+                shortened=tuple(fields.get(_SHORTENED, ())),
+            )
         except (ValueError, TypeError, KeyError, StopIteration):
             return None
 
@@ -137,6 +139,10 @@ def entry_of(
         result = outcome.result
         kind = FAILURE if isinstance(result, Failure) else VERDICT
         fields = {cost: getattr(outcome, cost) for cost in _COSTS}
+        if outcome.estimated_replies:
+            fields[_ESTIMATED] = outcome.estimated_replies
+        if any(outcome.shortened):
+            fields[_SHORTENED] = outcome.shortened
         fields[type(result).__name__.lower()] = result
     body = orjson.dumps(fields).decode()
     return Entry(key, kind, judge, at, body, _checksum(key, body), reply)

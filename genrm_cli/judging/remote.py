@@ -3,6 +3,9 @@
 `ask` turns a request into an outcome, within `comparison_timeout`. What to ask in place of a failed
 request is decided for the whole group (`groups/asking/replacements.py`).
 
+- After a reply that was cut off, it asks once more with twice the room (`max_extra` counts the
+  calls). A request that the server refuses as too long is shortened (`LearnedContext`); a refusal
+  costs nothing.
 - Each asking makes one call, or two for profiles with two turns (`_judge_once`).
 - Each call is retried while its failure may pass (`retries`). Waits hold no slot (`_call`).
 
@@ -18,13 +21,16 @@ import asyncio
 import hashlib
 import math
 import random
+import re
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 
 from genrm_cli.judging.client import NO_KEY, CallError, KeyMask
+from genrm_cli.judging.context.learned_context import MAX_CUTS, LearnedContext
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import OtherModelEvent
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
@@ -49,13 +55,57 @@ from genrm_cli.verdicts import (
     Outcome,
     ProbeResult,
     StoppedBy,
+    TooLong,
 )
 
 _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16  # a few words, which even a slow server writes before the run is given up
 _TOKENS = " tokens"
+_ROUND = 64  # a divisor of usual limits
 _UNPROBED = "not probed"
+
+
+# Mistral, Anthropic and others name it in place of `length`.
+_CONTEXT_WORDS = re.compile("context|model_length|window", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request as it is sent.
+
+    Attributes:
+        chars: cut out of each response and the conversation.
+        cuts: how often it was shortened after a refusal.
+        suspected: the context that it confirms if it is answered.
+        is_after_cut: whether a reply was cut off before.
+        most: another limit of its reply; None for that of its fields.
+    """
+
+    request: JudgeRequest
+    chars: tuple[int, ...] = ()
+    cuts: int = 0
+    suspected: int | None = None
+    is_after_cut: bool = False
+    most: int | None = None
+
+
+def _is_cut_off(failure: Failure, reply: Reply) -> bool:
+    """Whether a limit of tokens cut a reply off, perhaps before its first word."""
+    if failure.kind is FailureKind.TRUNCATED:
+        return True
+    return failure.kind is FailureKind.EMPTY and bool(
+        _CONTEXT_WORDS.search(reply.finish_reason or "")
+    )
+
+
+def _ends_early(used: int, written: int, limit: int) -> bool:
+    """Whether a reply was cut off by the context before its own limit.
+
+    A server's own limit of replies is a round number; a context that is used up is, too."""
+    if written >= limit - limit // 16:
+        return False
+    return written == 0 or used % _ROUND == 0 or written % _ROUND != 0
 
 
 class OutdatedRequestError(Exception):
@@ -70,6 +120,7 @@ class RemoteJudge:
         form: how the model's server takes requests; another version outdates those that were
             prepared before.
         context_tokens: the context length to which prompts are shortened.
+        learned: what its requests have shown of the context.
         probe: the result of its probe, or of the probe before the verdicts in the journal; None if
             it was not asked.
     """
@@ -89,15 +140,20 @@ class RemoteJudge:
         judge_id: str | None = None,
         latencies: Latencies | None = None,
         key: KeyMask = NO_KEY,
+        learned: LearnedContext | None = None,
+        shortens: bool = True,
     ) -> None:
         """Combine endpoints with a profile.
 
         `given` fields replace those of the profile, and None leaves one out; `fixed` ones are sent
-        as they are, even if the server refuses them."""
+        as they are, even if the server refuses them. `shortens`: whether requests that are too long
+        for the server are shortened."""
         self._latencies = latencies or Latencies()
         self.model = model
         self.name = f"{judge_id or model} · {profile.name}-{profile.version}"
         self.context_tokens: int | None = None
+        self.learned = learned or LearnedContext(model)
+        self._shortens = shortens
         self._is_probed = is_probed
         self.probe: ProbeResult | None = None
         self.key = key
@@ -190,7 +246,9 @@ class RemoteJudge:
         """
         while True:
             try:
-                return await endpoint.client.complete(request.body, timeout_s)
+                reply = await endpoint.client.complete(request.body, timeout_s)
+                self.learned.note_reply(request.body, reply)
+                return reply
             except CallError as error:
                 if not self.adapt(error.refused, request):
                     raise
@@ -247,17 +305,43 @@ class RemoteJudge:
         started_s = loop_time_s()
         gives_up_at_s = started_s + self._policy.comparison_timeout_s
         granted: Slot | None = slot
+        sent = self._fitted(request)
         try:
             while granted is not None:
                 try:
-                    outcome.result = await self._judge_once(
-                        request, granted, outcome, gives_up_at_s
+                    outcome.result, reply = await self._judge_once(
+                        sent, granted, outcome, gives_up_at_s
                     )
                 except OutdatedRequestError:
-                    request = self.prepare(request.prompt, request.repeat)
+                    renewed = self.prepare(request.prompt, request.repeat)
+                    request = renewed._replace(extra=request.extra)
+                    sent = replace(sent, request=self.prepare(sent.request.prompt, request.repeat))
                     granted = await self._slot_in_time(gives_up_at_s)
                     continue
-                break
+                except CallError as error:
+                    if sent.is_after_cut and not error.may_pass:
+                        break  # the server grants no more room
+                    shorter = self._shorter(request, sent, error.failure)
+                    if shorter is None:
+                        raise
+                    sent = shorter
+                    self._budget.calls -= 1  # it cost nothing
+                    outcome.attempts -= 1
+                    granted = await self._slot_in_time(gives_up_at_s)
+                    continue
+                failure = outcome.result if isinstance(outcome.result, Failure) else None
+                if failure is None or not sent.is_after_cut:
+                    self.learned.confirm(sent.suspected)
+                if failure is None or not _is_cut_off(failure, reply):
+                    break
+                # Shortened requests may be cut off several times, until they fit.
+                is_last = sent.is_after_cut and not sent.cuts
+                roomier = None if is_last else self._roomier(request, sent, reply)
+                if roomier is None or not self._may_ask_again(request):
+                    break
+                sent = roomier
+                granted = await self._slot_in_time(gives_up_at_s)
+                outcome.reasks += self._turns if granted is not None else 0
         except CallError as error:
             outcome.result = error.failure
         except TimeoutError:
@@ -275,20 +359,99 @@ class RemoteJudge:
                     FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
                 )
         outcome.latency_s = loop_time_s() - started_s
+        if not isinstance(outcome.result, Failure):
+            outcome.shortened = sent.chars
         return request.key, outcome
 
+    def _may_ask_again(self, request: JudgeRequest) -> bool:
+        return request.extra is None or request.extra.take(self._turns)
+
+    def _fitted(self, request: JudgeRequest) -> _Sent:
+        """Return a request as it is sent: shortened, if the context was learned and is too small
+        for it.
+        """
+        cut = None
+        if self._shortens and self.learned.tokens is not None:
+            cut = self.learned.shorten(request, self._reply_tokens)
+        if cut is None:
+            return _Sent(request)
+        return _Sent(self.prepare(cut.prompt, request.repeat), cut.chars)
+
+    def _shorter(self, request: JudgeRequest, sent: _Sent, failure: Failure) -> _Sent | None:
+        """Return a request that may fit where another was refused as too long; None if length is
+        not the cause, or too little would be left.
+        """
+        refusal = self.learned.suspect(failure, sent.request.body)
+        if refusal is None or not self._shortens or sent.cuts >= MAX_CUTS:
+            return None
+        # From the whole texts, so that each has one cut.
+        cut = self.learned.shorten(request, self._reply_tokens, refusal, sent.request.prompt)
+        if cut is None:
+            return None
+        shorter = self.prepare(cut.prompt, request.repeat)
+        return replace(
+            sent,
+            request=shorter,
+            chars=cut.chars,
+            cuts=sent.cuts + 1,
+            suspected=cut.suspected,
+        )
+
+    def _roomier(self, request: JudgeRequest, sent: _Sent, reply: Reply) -> _Sent | None:
+        """Return what is asked once more after a reply that was cut off: a shorter request if the
+        context cut it, else one with twice the room for the reply.
+        """
+        most = self._request_fields.get(limit_of(self._request_fields))
+        limit = most if isinstance(most, int) else None
+        is_counted = reply.is_prompt_counted
+        used = (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
+        written = reply.completion_tokens or 0
+        names_context = bool(_CONTEXT_WORDS.search(reply.finish_reason or ""))
+        if names_context or (
+            is_counted and limit is not None and _ends_early(used, written, limit)
+        ):
+            refusal = TooLong(used if is_counted else None, reply.prompt_tokens)
+            failure = Failure(FailureKind.TRUNCATED, "", too_long=refusal)
+            # A prompt of less than half of the context is not the cause.
+            is_long = (reply.prompt_tokens or 0) > used // 2
+            shorter = self._shorter(request, sent, failure) if is_long else None
+            if shorter is not None:
+                return replace(shorter, is_after_cut=True)
+        if limit is None:
+            return replace(sent, is_after_cut=True, most=2 * written if is_counted else None)
+        room = self.learned.tokens or self.context_tokens
+        granted = 2 * limit
+        if room is not None and is_counted:
+            granted = min(granted, room - (reply.prompt_tokens or 0))
+        return replace(sent, is_after_cut=True, most=granted) if granted > limit else None
+
+    @property
+    def _reply_tokens(self) -> int | None:
+        most = self._request_fields.get(limit_of(self._request_fields))
+        return self._turns * most if isinstance(most, int) else None
+
     async def _judge_once(
-        self, request: JudgeRequest, slot: Slot, outcome: Outcome, gives_up_at_s: float
-    ) -> Judgment | Failure:
+        self, sent: _Sent, slot: Slot, outcome: Outcome, gives_up_at_s: float
+    ) -> tuple[Judgment | Failure, Reply]:
         """Make the calls of one judgment, and parse the last reply."""
-        reply = await self._call(request, slot, outcome, gives_up_at_s)
+        request = sent.request
+        first = self._with_room(request, sent.most)
+        reply = await self._call(first, slot, outcome, gives_up_at_s)
         second = self.second_turn(request, reply)
         if isinstance(second, Failure):
-            return second
+            return second, reply
         if second is not None:
             granted = await self._slot_for_second_turn(slot.endpoint, outcome, gives_up_at_s)
+            second = self._with_room(second, sent.most)
             reply = await self._call(second, granted, outcome, gives_up_at_s)
-        return self.read(reply, request)
+        return self.read(reply, request), reply
+
+    def _with_room(self, request: JudgeRequest, most: int | None) -> JudgeRequest:
+        """Return a request with another limit of its reply."""
+        if most is None:
+            return request
+        fields = orjson.loads(request.body) | {limit_of(self._request_fields): most}
+        return request._replace(body=orjson.dumps(fields))
 
     async def _slot_for_second_turn(
         self, first: Endpoint, outcome: Outcome, gives_up_at_s: float
@@ -408,6 +571,8 @@ class RemoteJudge:
             self.pool.release_unused(slot)  # cancelled: not the endpoint's fault
             raise
         reply = reply.estimated(request.body)
+        if not slot.on_trial:
+            self.learned.note_reply(request.body, reply)
         self._latencies.add(loop_time_s() - started_s)
         self._budget.count_reply(reply)
         self.pool.release(slot, Ending.ANSWERED)

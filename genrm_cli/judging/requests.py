@@ -98,6 +98,7 @@ class Reply(NamedTuple):
             if unknown.
         prompt_tokens: tokens read; None if the server does not report them. Likewise the one below.
         is_estimated: whether one of these counts is an estimate.
+        is_prompt_counted: whether that of the prompt is not.
         tokens: if requested, the tokens of the text, each with the log probabilities of the
             likeliest tokens in its place, including its own.
     """
@@ -111,6 +112,7 @@ class Reply(NamedTuple):
     tokens: tuple[tuple[str, Mapping[str, float]], ...] = ()
     model: str | None = None
     is_estimated: bool = False
+    is_prompt_counted: bool = True
 
     def masked(self, mask: Callable[[str], str]) -> "Reply":
         """Return it with a mask over all that the server wrote."""
@@ -132,7 +134,12 @@ class Reply(NamedTuple):
         known = self.prompt_tokens, self.completion_tokens
         if (prompt, completion) == known:
             return self
-        return self._replace(prompt_tokens=prompt, completion_tokens=completion, is_estimated=True)
+        return self._replace(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            is_estimated=True,
+            is_prompt_counted=prompt == self.prompt_tokens,
+        )
 
 
 def count_reply(outcome: Outcome, reply: Reply) -> None:

@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.rollouts.views import SharedView, cut_middle, neutralise
-from genrm_cli.texts.tokens import estimate_tokens
+from genrm_cli.rollouts.views import SharedView, neutralise
+from genrm_cli.texts.tokens import LEAST_TOKENS, cut_to_tokens, estimate_tokens, share_room
 
 _TURN_TOKENS = 16  # of the markers around a turn
 _IMAGE_TOKENS = 2_048  # of a photograph; vision models of 2026 take 300 to 4,000
-_LEAST_TOKENS = 64  # less of a text is not worth judging
 _LEAST_LIST = 3  # responses; in a shorter list, a group of any size would have a block of one
 
 
@@ -51,14 +50,15 @@ def shorten_view(view: SharedView, rooms: Sequence[Room], *, is_marked: bool) ->
     cuts = [(max(turns, default=0), of_turns), (max(responses), of_responses)]
     # Nothing to cut, or so much that what is left is not worth judging.
     limits_of_cut = [limit for longest, limit in cuts if longest > limit]
-    if min(limits_of_cut, default=0) < _LEAST_TOKENS:
+    if min(limits_of_cut, default=0) < LEAST_TOKENS:
         return view
     texts = view.responses if is_marked else list(map(neutralise, view.responses))
     shown = [
-        _shorten(text, tokens, of_responses) for text, tokens in zip(texts, responses, strict=True)
+        cut_to_tokens(text, tokens, of_responses)
+        for text, tokens in zip(texts, responses, strict=True)
     ]
     asked = [
-        _shorten(neutralise(turn.text) if tokens > of_turns else turn.text, tokens, of_turns)
+        cut_to_tokens(neutralise(turn.text) if tokens > of_turns else turn.text, tokens, of_turns)
         for turn, tokens in zip(view.conversation, turns, strict=True)
     ]
     cut = sum(chars for _, chars in asked)
@@ -103,25 +103,4 @@ def _limits(
         count = min(count or len(responses), len(responses))
     longest = sorted(responses)[-count:]
     shown = [*longest, *[longest[-1]] * (count - len(longest))]
-    of_turns = max(_limit([*turns, *shown], room), _limit(turns, room // 2))
-    return of_turns, _limit(shown, room - sum(min(each, of_turns) for each in turns))
-
-
-def _limit(lengths: Sequence[int], room: int) -> int:
-    """Return the most tokens that each of some texts may have if they share a room."""
-    for number, length in enumerate(sorted(lengths)):
-        share = room // (len(lengths) - number)
-        if length > share:
-            return share
-        room -= length
-    return max(lengths, default=0)
-
-
-def _shorten(text: str, tokens: int, limit: int) -> tuple[str, int]:
-    """Cut the middle out of a text; return it with the number of characters cut."""
-    if tokens <= limit:
-        return text, 0
-    keep = len(text) * limit // tokens
-    while estimate_tokens((cut := cut_middle(text, keep))[0]) > limit and keep > _LEAST_TOKENS:
-        keep = keep * 9 // 10  # the ends are denser than the whole
-    return cut
+    return share_room(turns, shown, room)

@@ -30,6 +30,7 @@ from genrm_cli.rollouts.rollout import (
     media_of,
     only_words,
 )
+from genrm_cli.texts.tokens import cut_middle
 from genrm_cli.verdicts import Explanation, Reason
 
 View = Literal["auto", "answer", "transcript"]
@@ -45,7 +46,6 @@ _ENDS = re.compile(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
 _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 # The host of a web address without a user, a password or anything else that is unusual.
 _HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.IGNORECASE)
-_LEAST_SHOWN = 40  # minimum number of characters that a cut leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,20 +346,6 @@ def render_transcript(
     return "\n".join(sections)
 
 
-def cut_middle(text: str, max_chars: int) -> tuple[str, int]:
-    """Cut the middle out of a long text, keeping start and end; return it with the number of
-    characters cut.
-    """
-    if len(text) <= max_chars:
-        return text, 0
-    keep = max(max_chars - len(_cut_mark(len(text))), _LEAST_SHOWN)
-    cut = len(text) - keep
-    if cut <= 0:
-        return text, 0
-    head = keep - keep // 2
-    return text[:head] + _cut_mark(cut) + text[head + cut :], cut
-
-
 def neutralise(text: str) -> str:
     """Break up everything in a text that could be mistaken for a marker of a transcript."""
     return _MARKERS.neutralise(text)[0]
@@ -394,10 +380,6 @@ def _name(name: str) -> str:
     dashes.
     """
     return re.sub(r"-{2,}", "-", " ".join(name.split()))[:80].replace("[", "(").replace("]", ")")
-
-
-def _cut_mark(chars: int) -> str:
-    return f"\n[--- {chars:,} characters cut ---]\n"
 
 
 def _field_of(text: str, path: str) -> str:

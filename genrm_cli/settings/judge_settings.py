@@ -87,7 +87,7 @@ class JudgeSettings:
     )
     max_model_len: int | None = reward_setting(
         "Context length of the judge in tokens, prompt and reply together: longer prompts are "
-        "shortened. 0: never. Default: as reported by the endpoint (vLLM, SGLang).",
+        "shortened. 0: never. Default: as reported by the endpoint, or learned from its refusals.",
         low=0,
     )
     images: bool = reward_setting(

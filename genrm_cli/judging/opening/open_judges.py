@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from genrm_cli.errors import Message
 from genrm_cli.judging.client import CallError, JudgeClient, KeyMask
+from genrm_cli.judging.context.learned_context import LearnedContext
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
@@ -78,6 +79,7 @@ class OpenJudges:
         self._clients = None if options.recall.only_known else clients
         self._pools: dict[object, EndpointPool] = {}
         self._forms: dict[tuple[EndpointPool, str], RequestForm] = {}
+        self._learned: dict[tuple[EndpointPool, str], LearnedContext] = {}
         limits = options.limits
         self._budget = Budget(
             limits.max_calls,
@@ -148,6 +150,8 @@ class OpenJudges:
             fixed=[parse_request_field(text)[0] for text in judge.request_field],
             is_probed=judge.probe and bool(pool.endpoints) and not self._options.recall.only_known,
             form=self._forms.setdefault((pool, model), RequestForm(model, self._on_event)),
+            learned=self._learned.setdefault((pool, model), LearnedContext(model, self._on_event)),
+            shortens=judge.max_model_len != 0 and judge.compat is None,
             judge_id=judge.judge_id,
             key=KeyMask(self._options.api_keys.get(spec.config.name)),
             latencies=self.latencies,

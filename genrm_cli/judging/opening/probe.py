@@ -12,7 +12,7 @@ from genrm_cli.judging.pacing.judge_events import ProbingEvent
 from genrm_cli.judging.pacing.remedies import CHECK_ADDRESS, SPENT, WRONG_PLACE, remedy_for_key
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.request_form import RefusedField
+from genrm_cli.judging.request_form import LIMITS, RefusedField
 from genrm_cli.judging.requests import JudgeRequest
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Judgment, Verdict, preference
@@ -233,7 +233,7 @@ class _Probe:
         return "" if self.judge.model in served else f"It serves {', '.join(served) or 'none'}. "
 
     def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
-        if failure.is_too_long:
+        if failure.too_long is not None or _names_reply_limit(failure):
             return _TOO_LONG_REMEDY
         if (
             failure.kind in (FailureKind.REFUSED, FailureKind.NO_VERDICT)
@@ -270,6 +270,13 @@ class _Probe:
         said = what if what.endswith("...") else what.rstrip(".")
         shown = remedy.with_names(self.role.settings)
         return Message.of(f"the {self.role.title} cannot be used: {tried}: {said}. ", shown)
+
+
+def _names_reply_limit(failure: Failure) -> bool:
+    """Whether a refusal is about the value of the reply's limit, and not the field."""
+    if failure.kind is not FailureKind.REFUSED or "supported" in failure.detail:
+        return False
+    return any(name in failure.detail for name in LIMITS)
 
 
 def _in_words(judgment: Judgment) -> str:

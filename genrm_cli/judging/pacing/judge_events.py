@@ -101,6 +101,24 @@ class AdaptedEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LearnedContextEvent(Event):
+    """A judge's context was learned from a refusal, or from a reply that it cut off."""
+
+    severity = Severity.WARNING
+    model: str
+    tokens: int
+
+    def text(self) -> Message:
+        """Say what was learned, and what saves the detour."""
+        return Message.of(
+            f"{self.model}: its context is {self.tokens:,} tokens, as its server says: longer "
+            "prompts are shortened and asked again. ",
+            SettingRef("max_model_len", self.tokens),
+            " saves the detour",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class OtherModelEvent(Event):
     """Replies name another model than the requests."""
 
@@ -170,5 +188,11 @@ class StoppedEvent(Event):
         )
 
 
-JUDGE_WARNINGS = (AdaptedEvent, OtherModelEvent, EndpointDownEvent, PausedEvent)
+JUDGE_WARNINGS = (
+    AdaptedEvent,
+    LearnedContextEvent,
+    OtherModelEvent,
+    EndpointDownEvent,
+    PausedEvent,
+)
 """Events that explain why a call to a judge takes long, or differs from the settings."""

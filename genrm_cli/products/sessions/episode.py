@@ -200,7 +200,7 @@ class TurnFailedError(Exception):
 def spoken_words(role: str, outcome: Outcome) -> str:
     """Return the text of a reply without its reasoning, or raise `TurnFailedError`."""
     if isinstance(failure := outcome.result, Failure):
-        reason = CONTEXT_TOO_LONG if failure.is_too_long else POLICY_FAILED
+        reason = CONTEXT_TOO_LONG if failure.too_long is not None else POLICY_FAILED
         raise TurnFailedError(role, reason, f"{failure.kind}: {failure.detail}")
     if words := words_of(items_of_text(whole_text(outcome.reply_text or ""))).strip():
         return words

@@ -1,0 +1,1 @@
+"""The context of a judge, as its servers show it."""

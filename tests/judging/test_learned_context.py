@@ -1,0 +1,232 @@
+"""A judge whose context nobody told: it is learned, and requests that exceed it are shortened."""
+
+import json
+import re
+
+import pytest
+from opened_judge import LONG, kind_of, open_judge
+from small_server import answering_each
+
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.judge_group import judge_group
+from genrm_cli.groups.plan import GroupPlan, JudgePlan
+from genrm_cli.judging.engine import CachedJudge, JudgeSet
+from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.pacing.judge_events import LearnedContextEvent
+from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.rollouts.rollout import Rollout, Text, Turn
+from genrm_cli.texts.tokens import estimate_tokens
+
+CONTEXT = 3_000
+VERDICT = '{"score_1": 4, "score_2": 2, "ranking": 2}'
+PLAN = GroupPlan(PairingPlan("all_pairs", max_extra=4.0), (JudgePlan("m"),))
+ONE_MORE = GroupPlan(PairingPlan("all_pairs", max_extra=1.0), (JudgePlan("m"),))
+TEXTS = {
+    "prose": "because of the tide " * 1_500,
+    "emoji": "😀🎉🚀" * 1_200,
+    "han": "这是一个很长的故事关于海" * 300,
+    "base64": "Qm9uIHZveWFnZSBhbmQgZ29vZCBsdWNr" * 440,
+}
+
+
+def count_tokens(text):
+    """Count tokens as a tokeniser might: more for emoji, Han and unbroken text than estimated."""
+    wide = sum(3 if ord(sign) > 0xFFFF else 1.3 for sign in text if ord(sign) > 127)
+    words = re.findall(r"[A-Za-z]+|[0-9]", text)
+    return int(wide + sum(1 if len(word) < 9 else len(word) / 1.7 for word in words))
+
+
+def named(tokens):
+    """Refuse in words that name the context."""
+    return 400, {"error": {"message": f"maximum context length is {CONTEXT} tokens, not {tokens}"}}
+
+
+def in_fields(tokens):
+    """Refuse as llama.cpp does."""
+    error = {"type": "exceed_context_size_error", "n_ctx": CONTEXT, "n_prompt_tokens": tokens}
+    return 400, {"error": {"message": "refused", **error}}
+
+
+def unnumbered(tokens):
+    """Refuse without a number."""
+    del tokens
+    return 400, {"error": {"message": "Input is too long for requested model."}}
+
+
+def unlisted(tokens):
+    """Refuse in words that nobody knows."""
+    del tokens
+    return 400, {"error": {"message": "Das geht so nicht."}}
+
+
+def without_room(tokens):
+    """Answer without a word, for lack of room."""
+    del tokens
+    choice = {"message": {"content": ""}, "finish_reason": "model_length"}
+    usage = {"prompt_tokens": CONTEXT, "completion_tokens": 0}
+    return 200, {"choices": [choice], "usage": usage}
+
+
+def judge_of(refuse, seen):
+    """Return how a judge with this context answers, and refuses."""
+
+    def answer(body):
+        text = "\n".join(message["content"] for message in body["messages"])
+        tokens = count_tokens(text)
+        if tokens > CONTEXT:
+            seen.append(None)
+            status, said = refuse(tokens)
+            return status, {}, said
+        seen.append(text)
+        usage = {"prompt_tokens": tokens, "completion_tokens": 20}
+        choice = {"message": {"content": VERDICT}, "finish_reason": "stop"}
+        return 200, {}, {"choices": [choice], "usage": usage}
+
+    return answer
+
+
+def group_of(number, *responses):
+    """Make a group of these responses to a question of its own."""
+    prompt = (Turn("user", f"Question {number}?"),)
+    return Group(str(number), [Rollout(prompt, (Text(text),)) for text in responses])
+
+
+async def judge_all(url, groups, journal=None, events=None, plan=PLAN, **given):
+    """Judge groups one after the other with one judge; return them, and the judge."""
+    async with open_judge(url, profile="nemotron-plain", journal=journal, **given) as opened:
+        if events is not None:
+            opened.remote.learned._on_event = events.append
+        judges = JudgeSet([opened.journaled or CachedJudge(opened.remote)])
+        judged = [await judge_group(group, plan, judges) for group in groups]
+        return judged, opened
+
+
+@pytest.mark.parametrize("refuse", [named, in_fields, unnumbered, unlisted, without_room])
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+async def test_a_request_that_is_too_long_is_shortened_and_asked_again(refuse, text):
+    """Every comparison has a verdict, whatever the server says and however its tokeniser counts;
+    the short responses stay whole, and what was cut is counted.
+    """
+    seen = []
+    groups = [group_of(number, f"{text} {number}", "A word.", LONG) for number in range(3)]
+    with answering_each(judge_of(refuse, seen)) as (url, _):
+        judged, opened = await judge_all(url, [group_of(9, "Yes.", "No."), *groups])
+    outcomes = [outcome for each in judged for _, outcome in each.results]
+    assert [kind_of(outcome) for outcome in outcomes] == [None] * 10
+    for each in judged[1:]:
+        assert set(each.shortened) == {0, 1, 2}
+        assert each.shortened[0] > 0
+        assert each.shortened[1] == each.shortened[2] == 0
+    assert "characters cut ---]" in "".join(filter(None, seen))
+    if refuse is not without_room:
+        assert opened.budget.calls == len(outcomes)  # a refusal costs nothing
+
+
+@pytest.mark.parametrize("refuse", [named, in_fields, without_room])
+async def test_a_context_that_is_named_is_learned_once(refuse):
+    """After the first refusal, requests are shortened before they are sent, and an event names the
+    setting that saves the detour.
+    """
+    seen = []
+    events = []
+    groups = [group_of(number, f"{TEXTS['prose']} {number}", "A word.") for number in range(5)]
+    with answering_each(judge_of(refuse, seen)) as (url, _):
+        _, opened = await judge_all(url, groups, events=events)
+    assert seen.count(None) == 1
+    assert opened.remote.learned.tokens == CONTEXT
+    (event,) = events
+    assert isinstance(event, LearnedContextEvent)
+    assert "max_model_len=3000" in str(event.text())
+
+
+async def test_what_was_learned_changes_no_key(tmp_path):
+    """A second run finds all verdicts of the first, also those on shortened requests, and how much
+    was cut.
+    """
+    groups = [group_of(number, f"{TEXTS['prose']} {number}", "A word.") for number in range(3)]
+    seen = []
+    path = str(tmp_path / "journal.sqlite")
+    with answering_each(judge_of(named, seen)) as (url, _):
+        with Journal(path) as journal:
+            first, _ = await judge_all(url, groups, journal)
+        asked = len(seen)
+        with Journal(path) as journal:
+            second, _ = await judge_all(url, groups, journal)
+    assert len(seen) == asked
+    assert [each.shortened for each in first] == [each.shortened for each in second]
+    assert all(each.shortened[0] > 0 for each in first)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "the token 3000 is not allowed",
+        "maximum context length is 3000 tokens",  # of a request that has fewer
+        "Invalid token in JSON at position 3001",
+    ],
+)
+async def test_a_refusal_for_another_reason_shrinks_no_context(words):
+    """What the server refuses whatever its length stays a failure, and teaches nothing."""
+    refused = "the forbidden word"
+
+    def answer(body):
+        if refused in json.dumps(body):
+            return 400, {}, {"error": {"message": words}}
+        usage = {"prompt_tokens": estimate_tokens(json.dumps(body)), "completion_tokens": 20}
+        choice = {"message": {"content": VERDICT}, "finish_reason": "stop"}
+        return 200, {}, {"choices": [choice], "usage": usage}
+
+    long = TEXTS["prose"]
+    groups = [
+        group_of(0, f"{long} 0", "A word."),
+        group_of(1, f"{refused} {long[:600]}", "A word."),
+        group_of(2, f"{long} 2", "A word."),
+    ]
+    with answering_each(answer) as (url, _):
+        judged, opened = await judge_all(url, groups)
+    kinds = [kind_of(each.results[0][1]) for each in judged]
+    assert kinds == [None, "refused", None]
+    assert opened.remote.learned.tokens is None
+    assert not any(chars for each in judged for chars in each.shortened.values())
+
+
+async def test_a_reply_that_was_cut_off_is_asked_once_more_with_twice_the_room():
+    """Not three times alike; the call counts in the ceiling of the group, and what is cut off again
+    stays a failure.
+    """
+    limits = []
+
+    def answer(body):
+        limits.append(body["max_tokens"])
+        cut = "hopeless" in json.dumps(body) or len(limits) % 2
+        text = "Let me think" if cut else VERDICT
+        usage = {"prompt_tokens": 1_200, "completion_tokens": body["max_tokens"] if cut else 20}
+        choice = {"message": {"content": text}, "finish_reason": "length" if cut else "stop"}
+        return 200, {}, {"choices": [choice], "usage": usage}
+
+    groups = [group_of(0, "A word.", "Another."), group_of(1, "hopeless", "Another.")]
+    with answering_each(answer) as (url, _):
+        judged, opened = await judge_all(url, groups, plan=ONE_MORE)
+    assert limits == [16_384, 32_768] * 2
+    outcomes = [each.results[0][1] for each in judged]
+    assert [kind_of(outcome) for outcome in outcomes] == [None, "truncated"]
+    assert [outcome.reasks for outcome in outcomes] == [1, 1]
+    assert opened.budget.calls == 4
+    assert opened.remote.learned.tokens is None
+
+
+async def test_a_servers_own_limit_of_replies_is_no_context():
+    """It cuts replies off at a round number of tokens, wherever the prompt ends."""
+
+    def answer(body):
+        is_granted = body["max_tokens"] > 16_384
+        usage = {"prompt_tokens": 1_201, "completion_tokens": 20 if is_granted else 4_096}
+        text = VERDICT if is_granted else "Let me think"
+        reason = "stop" if is_granted else "length"
+        choice = {"message": {"content": text}, "finish_reason": reason}
+        return 200, {}, {"choices": [choice], "usage": usage}
+
+    with answering_each(answer) as (url, _):
+        judged, opened = await judge_all(url, [group_of(0, "A word.", "Another.")])
+    assert kind_of(judged[0].results[0][1]) is None
+    assert opened.remote.learned.tokens is None
