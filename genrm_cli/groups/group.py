@@ -16,6 +16,7 @@ from genrm_cli.rollouts.gym_view import gym_line
 from genrm_cli.rollouts.reading.answers import items_of_response
 from genrm_cli.rollouts.reading.messages import media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
+from genrm_cli.rollouts.views import with_one_reading
 from genrm_cli.verdicts import Explanation, Outcome, Reason
 
 Results = list[tuple[RequestId, Outcome]]
@@ -28,7 +29,7 @@ class Group:
     Attributes:
         key: name of the group; together with the setting `seed`, it determines which rollouts are
             compared. None for a single rollout that belongs to no group.
-        rollouts: rollouts in the group's order.
+        rollouts: rollouts in the group's order, in one reading of what is reasoning.
         records: fields of each rollout, for components that read them; otherwise empty.
         mixed: why no rollouts can be compared: their prompts or reference answers differ; None if
             they do not.
@@ -41,6 +42,10 @@ class Group:
     records: Sequence[JsonObject] = ()
     mixed: Reason | None = None
     pairs: Sequence[Comparison] | None = None
+
+    def __post_init__(self) -> None:
+        """Read the responses once: what is measured, clustered and copied is what is shown."""
+        object.__setattr__(self, "rollouts", with_one_reading(self.rollouts))
 
     @classmethod
     def of(

@@ -30,7 +30,7 @@ from genrm_cli.rollouts.gym_view import gym_texts_of_record, is_of_gym, view_gym
 from genrm_cli.rollouts.rollout import Criterion
 from genrm_cli.rollouts.scenario import parse_scenario, render_scenario
 from genrm_cli.rollouts.shorten import shorten_view
-from genrm_cli.rollouts.views import SharedView, choose_view, view_group
+from genrm_cli.rollouts.views import SharedView, answer_measured, choose_view, view_group
 from genrm_cli.tasks import first_error_of, in_thread
 from genrm_cli.verdicts import Explanation, Failure, FailureKind, Outcome
 
@@ -200,7 +200,9 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     if is_gym:
         texts = list(map(gym_texts_of_record, group.records))
     else:
-        texts = [(rollout.reasoning, rollout.answer or "") for rollout in group.rollouts]
+        texts = [
+            (rollout.reasoning, answer_measured(rollout, plan.view)) for rollout in group.rollouts
+        ]
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
@@ -219,7 +221,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     )
     diversity = plan.rewards.settings.diversity
     if diversity is not None and diversity.method == "ngram" and judged.is_comparable:
-        answers = [rollout.answer or "" for rollout in compared]
+        answers = [answer_measured(rollout, plan.view) for rollout in compared]
         judged.clusters = ngram_clusters(answers, diversity.n, diversity.threshold)
     return judged
 

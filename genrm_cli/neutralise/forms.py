@@ -53,8 +53,10 @@ _MOST_NESTED = 3  # spellings inside spellings: an entity in a URL, `&amp;amp;#9
 _BLANKS = f"{_ASCII_BLANKS}\x85\u1680\u2028\u2029"
 _INVISIBLE = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\u0300-\u036f\U000e0000-\U000e0fff"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
 )
+_UNSEEN = re.compile(f"[{_INVISIBLE}]")
+_MARKS_ABOVE = r"\u0300-\u036f"
 _SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
 # Forms of a text that are broken one by one. A text that holds more is made for an attack, or by a
 # program; one by one they would take a second for each megabyte.
@@ -184,6 +186,13 @@ def fold(text: str, *, tags: bool = False) -> tuple[str, list[Changes]]:
     return _text_of(codes), changes
 
 
+def visible(text: str) -> str:
+    """Return a text without its invisible characters; accents and look-alikes stay, since they may
+    be what an answer says.
+    """
+    return text if text.isascii() else _UNSEEN.sub("", text)
+
+
 def _codes_of(text: str) -> Codes:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
@@ -258,7 +267,7 @@ def _lengths() -> NDArray[np.int8]:
     """Return for how many signs each code point below 0x20000 stands: none for invisible ones."""
     lengths = np.ones(0x20000, dtype=np.int8)
     every = "".join(map(chr, range(len(lengths))))
-    lengths[[found.start() for found in re.finditer(f"[{_INVISIBLE}]", every)]] = 0
+    lengths[[found.start() for found in re.finditer(f"[{_INVISIBLE}{_MARKS_ABOVE}]", every)]] = 0
     for code, plain in _several().items():
         lengths[code] = len(plain)
     return lengths

@@ -7,6 +7,8 @@ from itertools import combinations, count
 
 import numpy as np
 
+from genrm_cli.neutralise.forms import fold
+
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
@@ -25,11 +27,11 @@ def ngram_clusters(texts: Sequence[str], n: int = 3, threshold: float = 0.5) -> 
     """Cluster texts by single linkage, numbered from 0: a text joins a cluster if it is similar to
     any of its members.
 
-    The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased and
-    stripped. A text shorter than n is a single gram. Two empty texts have similarity 1.0, an empty
-    and a non-empty one 0.0. Time grows with the square of the number of different texts, and with
-    their length."""
-    normalised = [text.lower().strip() for text in texts]
+    The similarity is Jaccard's index of the sets of character n-grams of the texts, lower-cased,
+    stripped, and folded: without invisible characters, and with plain ones for look-alikes. A text
+    shorter than n is a single gram. Two empty texts have similarity 1.0, an empty and a non-empty
+    one 0.0. Time grows with the square of the number of different texts, and with their length."""
+    normalised = [fold(text)[0].lower().strip() for text in texts]
     distinct = list(dict.fromkeys(normalised))
     roots = _link(_gram_sets(distinct, n), threshold) if len(distinct) > 1 else [0] * len(distinct)
     numbers: dict[int, int] = {}

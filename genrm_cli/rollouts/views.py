@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal, TypeGuard
 
-from genrm_cli.neutralise.forms import Forms
+from genrm_cli.neutralise.forms import Forms, visible
 from genrm_cli.rollouts.reading.values import json_in, object_or_empty
 from genrm_cli.rollouts.rollout import (
     Criterion,
@@ -36,7 +36,7 @@ from genrm_cli.verdicts import Explanation, Reason
 View = Literal["auto", "answer", "transcript"]
 Listed = Mapping[int, Sequence[Criterion]]
 # increase it when responses are read or shown differently, so that earlier outputs become stale
-READING_VERSION = 6
+READING_VERSION = 7
 
 # The first block of code of an answer that is asked for as JSON.
 _FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
@@ -167,11 +167,10 @@ class SharedView:
 
 
 def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> SharedView:
-    """Return the view of rollouts that share a prompt and all have a response.
+    """Return the view of rollouts that share a prompt and all have a response, in one reading.
 
     Episodes share the leading turns that are equal in all of them; the rest of each session is its
     response."""
-    rollouts = _with_unproven(rollouts)
     view = choose_view(rollouts, options)
     shared = len(rollouts[0].prompt)
     if all(rollout.is_session for rollout in rollouts):
@@ -189,32 +188,36 @@ def view_group(rollouts: Sequence[Rollout], options: ViewOptions = AUTO) -> Shar
     )
 
 
-def _with_unproven(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
-    """Return rollouts whose reasoning is shown as text if only a closing tag says what it is, and
-    the group denies it.
+def with_one_reading(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
+    """Decide what is reasoning and what is answer in the rollouts of a group, for all that reads
+    them: reasoning becomes text if only a closing tag says what it is, and the group denies it.
 
     A chat template that pre-fills the opening tag does so for the whole group: its responses all
     hold a closing tag, unless they were cut off. If at least as many finished ones hold none, the
     tag is the policy's own, and hides nothing. A response that stops within a sentence may be
-    reasoning that was cut off, although its line does not say so."""
-    unproven = sum(any(map(_is_unproven, each.response or ())) for each in rollouts)
+    reasoning that was cut off, although its line does not say so. Responses without an answer stay
+    as they are."""
+    read = [each for each in rollouts if each.is_comparable and has_act(each.response or ())]
+    unproven = sum(any(map(_is_unproven, each.response or ())) for each in read)
     if not unproven:
         return rollouts
-    finished = (
-        each for each in rollouts if not each.is_truncated and _ENDS.search(each.answer or "")
-    )
     plain = [
         each
-        for each in finished
-        if not any(isinstance(item, Reasoning) for item in each.response or ())
+        for each in read
+        if not (
+            each.is_truncated or any(isinstance(item, Reasoning) for item in each.response or ())
+        )
+        and _ENDS.search(each.answer or "")
     ]
     if len(plain) < unproven:
         return rollouts
-    shown = []
-    for each in rollouts:
-        items = (Text(item.text) if _is_unproven(item) else item for item in each.response or ())
-        shown.append(replace(each, response=tuple(items)))
-    return shown
+    known = set(map(id, read))
+    return tuple(_as_written(each) if id(each) in known else each for each in rollouts)
+
+
+def _as_written(rollout: Rollout) -> Rollout:
+    items = (Text(each.text) if _is_unproven(each) else each for each in rollout.response or ())
+    return replace(rollout, response=tuple(items))
 
 
 def _is_unproven(item: Item) -> TypeGuard[Reasoning]:
@@ -276,9 +279,16 @@ def answer_shown(rollout: Rollout, options: ViewOptions) -> str:
     return text if options.answer_field is None else _field_of(text, options.answer_field)
 
 
+def answer_measured(rollout: Rollout, options: ViewOptions) -> str:
+    """Return the text whose length, style and near-duplicates count: the answer that is shown, or
+    in a transcript all text of the policy.
+    """
+    return answer_shown(rollout, options) if options.shows_answer else rollout.answer or ""
+
+
 def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
     """Return all of a rollout that the view of some group could show: equal parts are shown alike
-    in every group.
+    in every group, but for invisible characters.
     """
     # Reasoning that only a closing tag reveals is text in some groups.
     items = [
@@ -287,12 +297,12 @@ def shown_parts(rollout: Rollout, options: ViewOptions) -> tuple[object, ...]:
         if _is_unproven(item) or not isinstance(item, Reasoning)
     ]
     if options.shows_answer:
-        return answer_shown(rollout, options), *filter(_is_unproven, items)
+        return visible(answer_shown(rollout, options)), *filter(_is_unproven, items)
     opening = rollout.prompt if rollout.is_session else ()
     return (
         opening,
         rollout.media,
-        *(item.text if isinstance(item, Text) else item for item in items),
+        *(visible(item.text) if isinstance(item, Text) else item for item in items),
     )
 
 

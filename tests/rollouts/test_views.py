@@ -28,6 +28,7 @@ from genrm_cli.rollouts.views import (
     render_transcript,
     view_group,
     why_not_compared,
+    with_one_reading,
 )
 from genrm_cli.verdicts import Explanation, Reason
 
@@ -327,7 +328,8 @@ def test_a_closing_tag_of_the_policys_own_hides_nothing():
         ([rollout(*items_of_text("\n</think>\nYes."))], "Good."),
     ]
     for others, shown_text in cases:
-        assert view_group([rollout(*TAGGED), *others]).responses[0] == shown_text
+        rollouts = with_one_reading([rollout(*TAGGED), *others])
+        assert view_group(rollouts).responses[0] == shown_text
 
 
 def test_reasoning_that_begins_as_such_is_never_shown():
