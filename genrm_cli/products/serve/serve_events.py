@@ -67,6 +67,23 @@ class DeadlineEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MadeUpEvent(Event):
+    """The middle of the scale stands for the mean of all rewards, as there is none yet."""
+
+    severity = Severity.WARNING
+    is_printed_once = True
+    group: str
+    reward: float
+
+    def text(self) -> Message:
+        """Name the group, and say what was sent."""
+        return Message.of(
+            f"group {self.group!r} has no reward, and no group before it has one: where a trainer "
+            f"needs a number, their mean is {self.reward:g}, the middle of the judge's scale."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DrainingEvent(Event):
     """The server accepts no more groups; it has `open` ones, with `waiting` requests."""
 

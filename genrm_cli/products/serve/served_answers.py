@@ -1,6 +1,6 @@
 """Replies to group requests, and the counters of a server."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -28,7 +28,8 @@ class GroupCounts:
             first groups of a server.
         reward_mean: over the members with a reward; None without any, as for the other figures of
             rewards.
-        reward_mean_before: of all rewards that the server gave before.
+        reward_mean_before: of all rewards that the server gave before. Without any, and for a group
+            without any, it is the middle of the judge's scale.
         reward_spread: highest minus lowest reward.
         unanswered: comparisons that failed because of the judge, whatever the texts.
         component_means: mean of each component over the members that have a value, None without
@@ -148,14 +149,10 @@ class ServiceCounts:
     disagreements: int = 0
     refused_requests: int = 0
     default_rewards: int = 0
-    rewards: RunningStats = field(default_factory=RunningStats)
     spreads: RunningStats = field(default_factory=RunningStats)
 
-    def add(self, group: GroupCounts, rewards: Iterable[float | None]) -> None:
-        """Count an answered group with these rewards."""
+    def add(self, group: GroupCounts) -> None:
+        """Count an answered group."""
         self.groups[group.status] += 1
-        for reward in rewards:
-            if reward is not None:
-                self.rewards.add(reward)
         if group.reward_spread is not None:
             self.spreads.add(group.reward_spread)

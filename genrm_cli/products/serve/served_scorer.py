@@ -122,6 +122,42 @@ class RunningCalibration:
         self.comparisons = total.verdicts
 
 
+class RunningMean:
+    """The mean of the rewards of all groups so far, each counted once; it goes on after a
+    restart.
+    """
+
+    def __init__(self, sums: KeptSums | None, name: str) -> None:
+        """Continue with the sums of this name in the journal; without `sums`, nothing is kept."""
+        self._sums = sums
+        self._name = f"{name} rewards"
+        self._numbers = (None if sums is None else sums.read(self._name)) or [0.0, 0.0]
+        self._pending: dict[bytes, tuple[float, Sequence[float]]] = {}
+
+    @property
+    def mean(self) -> float | None:
+        """None before the first reward."""
+        parts = [self._numbers, *(numbers for _, numbers in self._pending.values())]
+        count = sum(part[0] for part in parts)
+        return sum(part[1] for part in parts) / count if count else None
+
+    def add(self, part: bytes, rewards: Sequence[float | None]) -> None:
+        """Add the rewards of a group; equal groups have equal digests `part`."""
+        known = [reward for reward in rewards if reward is not None]
+        self._pending[part] = (1.0, [float(len(known)), sum(known)])
+        if len(self._pending) >= min(_MOST_PENDING, 1 + _REFIT_AFTER * self._numbers[0]):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write pending sums to the journal."""
+        if self._sums is not None and self._pending:
+            self._numbers = self._sums.add(self._name, self._pending)
+        else:
+            for share, numbers in self._pending.values():
+                self._numbers = faded(self._numbers, share, numbers)
+        self._pending = {}
+
+
 class ServedScorer(GroupScorer):
     """Judges groups that arrive; keeps asking after the judge was down."""
 
@@ -134,6 +170,7 @@ class ServedScorer(GroupScorer):
         """Check and compile the settings; opens nothing."""
         super().__init__(settings, api_keys, on_event=on_event, resumes=True)
         self._running: RunningCalibration
+        self.rewards: RunningMean
 
     async def __aenter__(self) -> Self:
         """Open the judges and the journal, probe the judges, and continue the calibration."""
@@ -147,6 +184,7 @@ class ServedScorer(GroupScorer):
             name,
             of_lists=self._plan.is_listwise,
         )
+        self.rewards = RunningMean(sums, name)
         return self
 
     async def __aexit__(
@@ -157,6 +195,7 @@ class ServedScorer(GroupScorer):
     ) -> None:
         try:
             self._running.flush()
+            self.rewards.flush()
         finally:
             await super().__aexit__(kind, error, trace)
 
@@ -197,8 +236,10 @@ class ServedScorer(GroupScorer):
             self.metrics.groups_done += 1
             found.append(verdicts)
         results = self._reward(found, self._fitted())
-        for result, is_new in zip(results, are_new, strict=True):
-            self._running.add_variance(result.variance if is_new else None)
+        for (part, *_), result, is_new in zip(groups, results, are_new, strict=True):
+            if is_new:
+                self._running.add_variance(result.variance)
+                self.rewards.add(part, result.rewards)
         return results
 
     def reward_late(self, judged: JudgedGroup) -> GroupRewards:

@@ -41,13 +41,16 @@ from genrm_cli.products.serve.serve_events import (
     DisagreementEvent,
     DrainingEvent,
     GroupEvent,
+    MadeUpEvent,
     RefusedEvent,
 )
 from genrm_cli.products.serve.served_answers import GroupAnswer, GroupCounts, ServiceCounts
 from genrm_cli.products.serve.served_scorer import ServedScorer
 from genrm_cli.products.serve.steps import StepMetrics
 from genrm_cli.rollouts.group_keys import group_key
+from genrm_cli.settings.components import GENRM
 from genrm_cli.settings.file_settings import ServeSettings
+from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.storage.record_events import StorageFailedEvent
 
 _DRAIN_POLL_S = 0.05  # a fraction of what a judge takes
@@ -133,6 +136,20 @@ class RewardService:
                 self._judge_late(entry, member)
             )
         return await self._wait(answer)
+
+    def forget(self, name: str) -> bool:
+        """Forget a cohort, open or answered, so that its name is free; return whether it was known.
+
+        Those who wait for an open one are told, and what the judge has answered stays in the
+        journal.
+        """
+        entry = self.table.cohorts.get(name) or self.restore(name)
+        if entry is None:
+            return False
+        self.journal.drop(entry.key or name)
+        self.table.forget(entry)
+        self._fail(entry, DisagreementError(f"group {name!r} was deleted"))
+        return True
 
     def leave_out(self, name: str, size: int, member_id: str) -> bool:
         """Tell a cohort that a member will not come; return False if it has come before.
@@ -341,7 +358,7 @@ class RewardService:
     def _answer(self, entry: ServedGroup, answer: GroupAnswer) -> None:
         self._end(entry)
         counts = answer.counts
-        self.counts.add(counts, answer.rewards.rewards)
+        self.counts.add(counts)
         waited_s = round(time.monotonic() - entry.opened_s, 3)
         self._on_event(GroupEvent(answer.name, waited_s, counts))
         if entry.key is not None:  # its members are sent their own results only
@@ -422,7 +439,13 @@ class RewardService:
         earlier: int | None = None,
     ) -> GroupAnswer:
         reference = None if compared is None else compared.wins.rate()
-        counts = GroupCounts.of(rewards, entry.size, self.counts.rewards.mean, reference, earlier)
+        before = self.scorer.rewards.mean
+        counts = GroupCounts.of(rewards, entry.size, before, reference, earlier)
+        # A judge that is away for good is not to go unnoticed.
+        if before is None and counts.reward_mean is None and not counts.unanswered:
+            middle = REFERENCE_SCORE * dict(self.plan.rewards.total.weights).get(GENRM, 0.0)
+            self._on_event(MadeUpEvent(entry.name, middle))
+            counts = replace(counts, reward_mean_before=middle)
         ids = tuple(member.id for member in members)
         return GroupAnswer(entry.name, ids, rewards, counts)
 

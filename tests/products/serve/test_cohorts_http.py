@@ -179,3 +179,20 @@ def test_a_member_without_a_reward_is_judged_again(served, judge_server):
     assert first == [None] * 3
     assert None not in second
     assert third == second
+
+
+def test_a_cohort_that_is_deleted_is_forgotten(served):
+    """Those who wait are told; the same ids, with other texts, are a new cohort."""
+    for group in ("cancelled", "x%2Fmembers%2Fy"):
+        path = f"/v1/cohorts/{group}"
+        (waiting,) = begin(served, group, [0], 2, ["old"])
+        served.wait_for(waiting=1)
+        known = served.client.request("DELETE", path).json()
+        assert known["forgotten"] is True
+        refused = waiting.reply()
+        assert refused.status_code == 409
+        assert "was deleted" in refused.text
+        assert served.client.request("DELETE", path).json()["forgotten"] is False
+        for _ in range(2):  # open, and answered
+            assert None not in rewards_of(begin(served, group, range(2)))
+            assert served.client.request("DELETE", path).json()["forgotten"] is True

@@ -63,8 +63,8 @@ class Call:
         """Return the reward of a rollout, or the user's replacement, which is counted.
 
         `mean` is the mean of the rewards in its group, or of all groups so far if its group has
-        none. No replacement is above the lowest reward of the group for a rollout whose text made
-        the judge fail. Raises `NoRewardError` if there is neither.
+        none, or before the first the middle of the judge's scale. Raises `NoRewardError` if there
+        is none.
         """
         if score.reward is not None:
             return score.reward

@@ -90,8 +90,14 @@ async def _join(call: Call) -> JsonReply:
     return JsonReply(content)
 
 
-async def _leave_out(call: Call) -> JsonReply:
-    """A member that will not come: its generation was aborted, say."""
+async def _delete(call: Call) -> JsonReply:
+    """A cohort whose step was cancelled, or a member that will not come: its generation was
+    aborted, say.
+    """
+    # An id may hold anything, percent-encoded: the path that was decoded does not tell them apart.
+    if _MEMBERS not in call.path:
+        name = _id_in(call.path.removeprefix(_COHORTS), "the group id")
+        return JsonReply({"group_id": name, "forgotten": call.service.forget(name)})
     name, member_id = _ids_in(call.path)
     size = call.cohort_size_of(None)
     is_absent = call.service.leave_out(name, size, member_id)
@@ -128,5 +134,5 @@ def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Rec
 ROUTES: Sequence[Route] = (
     ("POST", "/v1/groups", _judge),
     ("POST", _MEMBER_PATH, _join),
-    ("DELETE", _MEMBER_PATH, _leave_out),
+    ("DELETE", f"{_COHORTS}{{path:any}}", _delete),
 )
