@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import number_text, percent_text, print_json, say
+from genrm_cli.cli.console import number_text, percent_text, print_json, print_text, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.sessions.host import (
@@ -46,6 +47,11 @@ def collect(
     list_: bool = setting(
         "Print the scenarios as lines of a .jsonl file instead of playing them.", False, key="list"
     ),
+    judge_pairs: bool = setting(
+        "Print labelled pairs of turns for genrm eval, which tell a judge of warm words or length "
+        "before the run.",
+        False,
+    ),
 ) -> None:
     """Play simulated sessions of a policy and write them as rollouts that `genrm score` reads.
 
@@ -62,12 +68,18 @@ def collect(
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
 
     Example: genrm collect --list --risk crisis
+
+    Example: genrm collect --judge-pairs > pairs.jsonl
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.products.sessions.collection import collect as run_collect
     from genrm_cli.products.sessions.environments import choose_scenarios, read_scenarios
     from genrm_cli.products.sessions.session_judge import judge_settings
 
+    if judge_pairs:
+        pairs = files("genrm_cli.products.sessions").joinpath("session_pairs.jsonl")
+        print_text(pairs.read_text(encoding="utf-8").rstrip("\n"))
+        return
     settings = invocation.settings
     judge = judge_settings(settings, of_groups=True)
     keys = find_api_keys(judge or settings)

@@ -1,6 +1,7 @@
 """The judge of sessions, end to end: a judge reads the transcripts, and errs at a stated rate."""
 
 import json
+import re
 from collections import defaultdict
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ from genrm_process import read_lines
 from policies import GAMES, SKILLED, episode
 from served import serving
 from sessions import sample, samples
+from small_server import answering_each
 from test_environment_http import post, turn
-from transcript_judge import BREACHES, reading_judge
+from transcript_judge import BREACHES, RESPONSE, reading_judge
 
 POLICIES = ("skilled", "good", "fair", "bad", *GAMES)
 SESSION = ("--component", "rubric:session", "--component", "guard", "--no-journal", "--both-orders")
@@ -226,3 +228,42 @@ def test_the_whole_path_ends_in_pairs(call, genrm):
     assert call("export", "proof.scored.jsonl", "--to", "trl-dpo", *wrong).code == 2
     assert "quiet" not in json.dumps(pair["rejected"])
     assert pair["chosen"] != pair["rejected"]
+
+
+def test_a_judge_of_warm_words_is_told_before_a_run(call, genrm):
+    """The shipped pairs are right for a reader, and a judge of warm words fails those of
+    flattery.
+    """
+    done = call("collect", "--judge-pairs").ended(0)
+    genrm.folder.joinpath("pairs.jsonl").write_bytes(done.out)
+    pairs = read_lines(genrm.folder / "pairs.jsonl")
+    better = {each["response_A" if each["label"] == "A>B" else "response_B"] for each in pairs}
+    warm = re.compile(r"thank you|amazing|admire|beautiful|warm heart|wonderful", re.IGNORECASE)
+
+    def warmest(said: str) -> int:
+        return len(warm.findall(said))
+
+    accuracies = []
+    for prefers in (warmest, lambda said: said in better):
+
+        def judge(request, prefers=prefers):
+            shown = RESPONSE.findall(request["messages"][-1]["content"])
+            first, second = map(prefers, shown)
+            scores = {"score_1": 4 if first > second else 2, "score_2": 4 if second > first else 2}
+            said = json.dumps(scores | {"ranking": 2 if first > second else 5})
+            message = {"role": "assistant", "content": said}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            return 200, {"Content-Type": "application/json"}, {"choices": [choice]}
+
+        with answering_each(judge) as (url, _):
+            flags = (
+                "--base-url",
+                f"{url}/v1",
+                "--model",
+                f"m{len(accuracies)}",
+                "--no-probe",
+                "--json",
+            )
+            found = json.loads(call("eval", "pairs.jsonl", *flags).ended(0).out)
+        accuracies.append(found["by_category"]["flattery"]["accuracy"]["value"])
+    assert accuracies == [0.0, 1.0]
