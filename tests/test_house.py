@@ -198,7 +198,7 @@ HOMES = {
     "phonenumbers": ("rollouts.private_numbers",),
     "re2": ("texts.regex",),
     "stdnum": ("rollouts.private_numbers",),
-    "starlette": ("http_server", "products.serve.serve_app", "products.sessions.hosting"),
+    "starlette": ("http_server", "products.serve", "products.sessions.hosting"),
     "uvicorn": ("http_server.server",),
     "prometheus_client": ("products.serve", "products.sessions.hosting"),
     "sqlite3": ("judging.journal_file",),

@@ -50,7 +50,7 @@ _LOG = logging.getLogger("genrm_cli")
 
 
 @dataclass(slots=True)
-class _Server:
+class _KnownServer:
     """What this process knows of a server; all its requests share it.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Server:
         self.is_reported = False
 
 
-_servers: dict[str, _Server] = {}
+_servers: dict[str, _KnownServer] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,8 +454,8 @@ class RewardClient:
         )
 
 
-def _known(url: str) -> _Server:
-    return _servers.setdefault(url, _Server())
+def _known(url: str) -> _KnownServer:
+    return _servers.setdefault(url, _KnownServer())
 
 
 @cache

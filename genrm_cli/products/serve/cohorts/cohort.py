@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
 
-import orjson
-
 from genrm_cli.http_server.http_replies import RefusedError
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Rollout
@@ -78,10 +76,7 @@ class Member:
 
 def canonical_json(value: object) -> bytes:
     """Return a JSON value as bytes; equal values have equal bytes."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # half surrogates
-        return json.dumps(value, sort_keys=True).encode()
+    return json.dumps(value, sort_keys=True).encode()
 
 
 NO_ROLLOUT = Rollout((), None)
