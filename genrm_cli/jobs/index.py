@@ -33,9 +33,6 @@ from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
-KeyOf = Callable[[Rollout, Record, int | str], str | None]
-"""Returns the group key of a rollout, from its own record and its line."""
-
 _SHOWN_CHARS = 200  # of a bad line: enough to recognise it
 _NAMED = 3  # lines that an error names: enough to see whether they have something in common
 
@@ -183,13 +180,12 @@ def index_input(
     sources: Sources,
     run: RunContext,
     on_reject: Callable[[Reject], None] = lambda bad: None,
-    key_of: KeyOf | None = None,
 ) -> InputIndex:
     """Read all lines of an input, and count them in the metrics of the run; the caller closes the
     index.
 
-    `on_reject` gets each line that cannot be read or does not declare what it must. `key_of` is
-    called for each rollout, in order, for its group; None groups them as the settings say."""
+    `on_reject` gets each line that cannot be read or does not declare what it must.
+    """
     index = InputIndex(sources, run)
     try:
         names = sources.names() if sources.are_many else [None]
@@ -198,7 +194,7 @@ def index_input(
             index.table.begin_file()
             with sources.open(number) as source:
                 index.unit = source.unit
-                _read_lines(source, run, index, on_reject, name, key_of)
+                _read_lines(source, run, index, on_reject, name)
             index.lines.append(run.metrics.lines - before)
         for field_name, count in index.metrics.missing_fields.items():
             if count == index.table.answered:  # the name is probably wrong
@@ -223,7 +219,6 @@ def _read_lines(
     index: InputIndex,
     on_reject: Callable[[Reject], None],
     name: str | None,
-    key_of: KeyOf | None,
 ) -> None:
     """Read the lines of a file; `name` tells it from the other files of a set."""
     metrics = run.metrics
@@ -254,12 +249,7 @@ def _read_lines(
             metrics.not_numbers_first = (
                 metrics.not_numbers_first or f"{nulls[0]} in {source.unit} {place}"
             )
-        keys = [
-            key_of(rollout, format_.own_record(record, position), place)
-            if key_of is not None
-            else _key_of(record, rollout, place, settings)
-            for position, rollout in enumerate(rollouts)
-        ]
+        keys = [_key_of(record, rollout, place, settings) for rollout in rollouts]
         metrics.formats[format_.name] += 1
         if rollouts:
             first = (line.number, record, format_, rollouts[0])

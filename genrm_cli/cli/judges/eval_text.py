@@ -5,13 +5,13 @@ from collections.abc import Iterator, Mapping
 from genrm_cli.cli.console import number_text, percent_text, range_text
 from genrm_cli.cli.tables import Table, names, numbers
 from genrm_cli.errors import counted
-from genrm_cli.metrics.prediction_powered import LabelledMean
 from genrm_cli.metrics.running_stats import POWER, Estimated
 from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
 from genrm_cli.products.evaluation.agreement import RaterAgreement
 from genrm_cli.products.evaluation.evaluate import EvalResult
 from genrm_cli.products.evaluation.grid import GridResult
 from genrm_cli.products.evaluation.people import PeopleQuality
+from genrm_cli.products.evaluation.prediction_powered import LabelledMean
 from genrm_cli.products.evaluation.since import JudgeChange
 from genrm_cli.products.report.charts import PricedPoint
 
@@ -182,11 +182,8 @@ def _iter_people_lines(people: PeopleQuality) -> Iterator[str]:
         f"{counted(people.pairs, 'pair')}; the judge agrees with most of them on "
         f"{percent_text(people.judge_equal)}, kappa {_agreement_text(people.judge_kappa)}"
     )
-    if people.raters_alpha is not None and people.raters_kappa is not None:
-        yield (
-            f"between raters: alpha {_agreement_text(people.raters_alpha)}, kappa "
-            f"{_agreement_text(people.raters_kappa)}"
-        )
+    if people.raters_alpha is not None:
+        yield f"between raters: alpha {_agreement_text(people.raters_alpha)}"
     yield f"right by people {_labelled_text(people.judge_accuracy, people.origin)}"
     yield f"people prefer the chosen answer {_labelled_text(people.chosen_wins, people.origin)}"
     if people.origin == "unknown":

@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -52,20 +51,6 @@ def cohen_kappa(items: Sequence[Labels]) -> float | None:
     equal = sum(one == other for one, other in both) / len(both)
     firsts, seconds = (Counter(column) for column in zip(*both, strict=True))
     chance = sum(firsts[label] * seconds[label] for label in firsts) / len(both) ** 2
-    return _beyond(equal, chance)
-
-
-def fleiss_kappa(items: Sequence[Labels]) -> float | None:
-    """Return Fleiss' kappa of two raters or more; None if undefined, or if an item lacks a label.
-
-    Source: J. L. Fleiss, Psychological Bulletin 76 (1971) 378.
-    """
-    if not items or any(None in labels for labels in items):
-        return None
-    raters = len(items[0])
-    equal = sum(map(_equal_pairs, map(Counter, items))) / (len(items) * raters * (raters - 1))
-    totals = Counter(chain.from_iterable(items))
-    chance = sum(count**2 for count in totals.values()) / totals.total() ** 2
     return _beyond(equal, chance)
 
 
@@ -125,4 +110,4 @@ def _why_undefined(labelled: Sequence[Labels]) -> str:
         return "nothing has two labels"
     if len({label for labels in labelled for label in labels if label is not None}) == 1:
         return "one category only"
-    return "a rater did not label everything"
+    return "chance alone agrees"

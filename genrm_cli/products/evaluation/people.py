@@ -15,22 +15,21 @@ from statistics import fmean
 from typing import Literal
 
 from genrm_cli.errors import InputError
-from genrm_cli.metrics.prediction_powered import (
+from genrm_cli.products.evaluation.accuracy import PairRecord, credit_of_lead, pair_result
+from genrm_cli.products.evaluation.agreement import (
+    RaterAgreement,
+    agreement_of,
+    cohen_kappa,
+    krippendorff_alpha,
+)
+from genrm_cli.products.evaluation.pair_lines import LabelledPair
+from genrm_cli.products.evaluation.prediction_powered import (
     LabelledMean,
     LabelStratum,
     plan_labels,
     prediction_powered,
     stratified,
 )
-from genrm_cli.products.evaluation.accuracy import PairRecord, credit_of_lead, pair_result
-from genrm_cli.products.evaluation.agreement import (
-    RaterAgreement,
-    agreement_of,
-    cohen_kappa,
-    fleiss_kappa,
-    krippendorff_alpha,
-)
-from genrm_cli.products.evaluation.pair_lines import LabelledPair
 from genrm_cli.scored.json_form import parse_json
 from genrm_cli.storage.source import Source
 
@@ -74,8 +73,7 @@ class PeopleQuality:
         pairs: that somebody labelled and the judge decided.
         origin: how these pairs were chosen. If it is unknown, verdicts cannot narrow an interval,
             and the labelled pairs stand for themselves only.
-        raters_alpha: Krippendorff's alpha; None with one rater, as is the next.
-        raters_kappa: Cohen's kappa of two raters, Fleiss' of more who labelled every pair.
+        raters_alpha: Krippendorff's alpha; None with one rater.
         judge_equal: share of pairs on which judge and most people agree, ties included.
         judge_kappa: Cohen's kappa of the judge and most people.
         judge_accuracy: how often the judge is right by people, over all pairs.
@@ -87,7 +85,6 @@ class PeopleQuality:
     pairs: int
     origin: Origin
     raters_alpha: RaterAgreement | None
-    raters_kappa: RaterAgreement | None
     judge_equal: float | None
     judge_kappa: RaterAgreement
     judge_accuracy: LabelledMean | None
@@ -197,7 +194,6 @@ def people_quality(records: Sequence[PairRecord], labels: PeopleLabels) -> Peopl
         [_as_shown(given.get(rater), key) for rater in raters]
         for key, given in labels.given.items()
     ]
-    kappa = cohen_kappa if len(raters) == 2 else fleiss_kappa
     strata: dict[str, str] | None = None
     if labels.origin != "unknown":
         strata = dict.fromkeys(decided, AGREE)
@@ -211,7 +207,6 @@ def people_quality(records: Sequence[PairRecord], labels: PeopleLabels) -> Peopl
         pairs=len(people),
         origin=labels.origin,
         raters_alpha=agreement_of(table, krippendorff_alpha) if len(raters) > 1 else None,
-        raters_kappa=agreement_of(table, kappa) if len(raters) > 1 else None,
         judge_equal=fmean(one == other for one, other in both) if both else None,
         judge_kappa=agreement_of(both, cohen_kappa),
         judge_accuracy=_estimate(right, agrees, strata),

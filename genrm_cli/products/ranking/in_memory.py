@@ -9,7 +9,12 @@ from typing import Any
 
 from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import new_run
-from genrm_cli.products.ranking.rank_policies import Ranking, rank_policies, split_options
+from genrm_cli.products.ranking.rank_policies import (
+    Ranking,
+    RankOptions,
+    rank_policies,
+    rank_settings,
+)
 from genrm_cli.scorer import run_blocking, settings_of
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.table import changed
@@ -20,26 +25,21 @@ def rank(
     prompts: Sequence[Any] | None = None,
     *,
     policy_field: str | None = None,
-    over: str | None = None,
     baseline: str | None = None,
-    samples: int = 1,
-    both_orders: bool = True,
-    one_look: bool = False,
     api_key: str | None = None,
     **settings: Any,
 ) -> Ranking:
-    """Compare policies on the same prompts and return win rates and strengths; blocks until the
-    judge has answered.
+    """Compare policies on the same prompts; blocks until the judge has answered.
 
         genrm.rank({"old": old, "new": new}, prompts, base_url="http://localhost:8000/v1",
         model="judge")
 
     Args:
-        policies: files of rollouts, as for `genrm rank`; or by policy a response to each prompt,
-            each as in `Group.of`, or a tuple of several.
+        policies: files, as for `genrm rank`; or by policy a response to each prompt, each as in
+            `Group.of`.
         prompts: the prompts of responses; None for files.
-        policy_field: dotted path of the field that names the policy; the next ones are the flags of
-            `genrm rank`, too.
+        policy_field: dotted path of the field that names the policy.
+        baseline: compare the other policies with this one only.
         settings: settings by their name in a settings file. Responses in memory are not journalled
             unless `journal` is set.
 
@@ -58,17 +58,8 @@ def rank(
             given = changed(given, use_journal=given.journal.journal is not None)
         else:
             uris = [os.fspath(each) for each in policies]
-        options, given = split_options(
-            given,
-            policy_field=policy_field,
-            over=over,
-            baseline=baseline,
-            samples=samples,
-            both_orders=both_orders,
-            one_look=one_look,
-        )
-        run = new_run(given, find_api_keys(given, api_key=api_key))
-        return run_blocking(rank_policies(uris, options, run))
+        run = new_run(rank_settings(given), find_api_keys(given, api_key=api_key))
+        return run_blocking(rank_policies(uris, RankOptions(policy_field, baseline), run))
 
 
 def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None) -> list[str]:
@@ -81,9 +72,6 @@ def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None)
                 f"{counted(len(prompts or ()), 'prompt')}."
             )
         for prompt, response in zip(prompts, responses, strict=True):
-            of_prompt = response if isinstance(response, tuple) else (response,)
-            lines += [
-                json.dumps({"prompt": prompt, "response": each, "policy": name}) + "\n"
-                for each in of_prompt
-            ]
+            line = {"prompt": prompt, "response": response, "policy": name}
+            lines.append(json.dumps(line) + "\n")
     return lines

@@ -1,365 +1,296 @@
-"""Compute a leaderboard: win rates, strengths and ranks with their intervals.
+"""Win rates of policies, their strengths, and what both say in one sentence.
 
-A win rate is a mean of the shares that prompts give, and needs no model. Elo comes from one fit of
-all outcomes; its errors come from how far each prompt moves the fit. Each figure has an interval of
-its own, and another that holds for all comparisons together; ranks and `better` rest on the second.
-A figure that the fit does not predict says that the order is not transitive.
+A win rate is a mean of the shares that prompts give, and needs no model. Strengths come from one
+fit of all outcomes; their errors come from how far each prompt moves the fit. All intervals hold
+for all pairs of policies together, and however often somebody looks.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from genrm_cli.errors import counted
-from genrm_cli.metrics.running_stats import LEAST_SPREAD, student_95
-from genrm_cli.products.ranking.board import Interval, Leaderboard, PairRow, PolicyRow
-from genrm_cli.products.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
+from genrm_cli.metrics.running_stats import student_95
+from genrm_cli.products.ranking.looks import (
+    LEAST_PROMPTS,
+    critical_z,
+    prompts_to_show,
+    share_interval,
+)
 from genrm_cli.products.ranking.outcomes import Outcomes
-from genrm_cli.products.ranking.strengths import Strengths, fit_strengths, predicted_shares
-from genrm_cli.rewards.estimators.verdict_batch import Floats
+from genrm_cli.products.ranking.strengths import Strengths, fit_strengths
 
-ELO = float(400 / np.log(10))
-"""Elo points of a strength of 1: ten times the odds are 400 points."""
-_MAX_HALF_WIDTH = 800.0  # of an interval of Elo: odds of 100 to 1 either way say nothing
-# Deviations between the lengths of two policies beyond which they hardly overlap.
-_FAR_LENGTHS = 2.0
-_MUCH = 0.05  # share of failures and contradictions; distance from a predicted win rate
+_DETECTED = 0.05  # difference from one half for which the sentence says how many prompts it needs
+_MANY_FAILED = 0.05  # share of comparisons
+_MAX_HALF_WIDTH = 4.6  # of the interval of a strength: odds of 100 to 1 either way say nothing
 
 
-def build_leaderboard(
-    outcomes: Outcomes,
-    *,
-    baseline: str | None = None,
-    over: str | None = None,
-    one_look: bool = False,
-) -> Leaderboard:
-    """Compute all statistics of a ranking of at least one comparison.
-
-    Args:
-        outcomes: who won each comparison.
-        baseline: see `Leaderboard`; likewise `over`.
-        one_look: see `critical_z`.
-    """
-    figures = _LeaderboardFigures(outcomes, baseline, one_look=one_look)
-    fit = figures.fit
-    by_length = figures.by_length
-    pairs = figures.pair_rows()
-    rows = figures.policy_rows(pairs)
-    order = list(range(outcomes.k))
-    if over is None:
-        # Rounded: machines differ in the last bits, which must not order equal policies.
-        order.sort(
-            key=lambda each: (-round(rows[each].elo or 0.0, 6), -(rows[each].win_rate or 0.0))
-        )
-    cov = figures.cov[np.ix_(order, order)].round(3)
-    judged = int((~outcomes.by_rule).sum())
-    has_position = fit is not None and fit.gamma is not None
-    board = Leaderboard(
-        policies=tuple(rows[policy] for policy in order),
-        pairs=tuple(pairs),
-        baseline=baseline,
-        over=over,
-        interval="one look" if one_look else "anytime",
-        comparisons_accounted=figures.accounted,
-        n_prompts=len(outcomes.chars),
-        n_verdicts=judged,
-        by_rule=int(outcomes.by_rule.sum()),
-        failed=outcomes.table.failed.total(),
-        contradicting=outcomes.table.contradicting / judged if judged else None,
-        position=fit.gamma if fit else None,
-        position_se=_error_at(fit, outcomes.k) if has_position else None,
-        length=by_length.beta if by_length else None,
-        length_se=_error_at(by_length, -1),
-        cov=None if np.isnan(cov).any() else tuple(map(tuple, cov.tolist())),
-        warnings=(),
-    )
-    return replace(board, warnings=tuple(figures.iter_warnings(board)))
-
-
-class _LeaderboardFigures:
-    """The numbers behind a leaderboard. NaN is an unknown number, here only.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRow:
+    """One policy. None where a number is unknown; win rates are between 0 and 1.
 
     Attributes:
-        pairs: [M, 2] the compared policies, the lower number first.
-        shares: [P, K, K] see `Outcomes.win_shares`; `n` counts the prompts with a share, and
-            `rates` are their means.
-        elo: [K] strengths against the baseline or the mean of all, with `errors` and `cov`.
+        strength: log odds of a win against the baseline, or else against the mean of all; its
+            interval is `lo` to `hi`.
+        win_rate: against the baseline, or else the mean over all others.
+        prompts: that it answered; `chars` are the mean characters of its responses.
+        verdicts: comparisons about it; likewise `failed`.
     """
 
-    def __init__(self, outcomes: Outcomes, baseline: str | None, *, one_look: bool) -> None:
-        self.outcomes = outcomes
-        self.names = outcomes.table.policies
-        self.one_look = one_look
-        k = outcomes.k
-        judged = ~outcomes.by_rule
-        self.judged = outcomes.count(judged)
-        self.ruled = outcomes.count(outcomes.by_rule)
-        self.ties = outcomes.count(judged & (outcomes.won == 0.5))
-        self.pairs = np.argwhere(np.triu(self.judged + self.ruled))
-        self.shares = outcomes.win_shares()
-        known = ~np.isnan(self.shares)
-        self.n = known.sum(axis=0)
-        self.rates = np.where(known, self.shares, 0.0).sum(axis=0) / np.maximum(1, self.n)
-        self.anchor = None if baseline is None else self.names.index(baseline)
-        self.accounted = k * (k - 1) // 2 if self.anchor is None else k - 1
-        self.prompts = len(np.unique(outcomes.prompt))
-        # Nothing is known but that equal responses tie: no interval may say that they are alike.
-        self.is_unjudged = not judged.any() and bool((outcomes.won == 0.5).all())
-        self.fit = None if self.is_unjudged else fit_strengths(outcomes)
-        self.by_length = None if self.fit is None else fit_strengths(outcomes, with_length=True)
-        self.elo, self.cov = self._in_elo(self.fit)
-        self.errors = np.sqrt(np.maximum(0.0, np.diag(self.cov)))
-        if self.errors.max() < LEAST_SPREAD:  # ties only: how prompts differ is unknown
-            self.errors = np.full(k, np.nan)
-            self.cov = np.full((k, k), np.nan)
+    name: str
+    strength: float | None
+    se: float | None
+    lo: float | None
+    hi: float | None
+    win_rate: float | None
+    prompts: int
+    verdicts: int
+    failed: int
+    chars: float | None
 
-    def _in_elo(self, fit: Strengths | None) -> tuple[Floats, Floats]:
-        """Return [K] strengths in Elo points, and their covariance [K, K]."""
-        k = self.outcomes.k
-        if fit is None:
-            return np.full(k, np.nan), np.full((k, k), np.nan)
-        origin = np.full(k, 1 / k) if self.anchor is None else np.eye(k)[self.anchor]
-        weights = ELO * (np.eye(k) - origin)
-        return weights @ fit.theta, weights @ fit.cov[:k, :k] @ weights.T
 
-    def _z(self, prompts: int, comparisons: int) -> float:
-        """Return the critical value for estimates of so many prompts, in standard errors."""
-        z = critical_z(max(1, prompts), comparisons, one_look=self.one_look)
-        return student_95(prompts - 1, z)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRow:
+    """Two policies that were compared.
 
-    def _interval(
-        self, share: float | None, error: float | None, n: int, verdicts: int, comparisons: int = 1
-    ) -> Interval:
-        if share is None or error is None or self.is_unjudged:
-            return None, None
-        z = critical_z(n, comparisons, one_look=self.one_look)
-        return share_interval(share, error, n, verdicts, z)
+    Attributes:
+        w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders alike;
+            `lo` to `hi` is its interval. None if unknown.
+        better: the policy that is better by that interval; None if neither is.
+        n_prompts: prompts that count. The other counts are of comparisons; `by_rule` of those
+            without a judge.
+    """
 
-    def pair_rows(self) -> list[PairRow]:
-        failed = self.outcomes.table.failed
-        residuals = self._residuals()
-        rows = []
-        for (a, b), residual in zip(self.pairs.tolist(), residuals, strict=True):
-            pair = (a, b)
-            n = int(self.n[pair])
-            w = float(self.rates[pair]) if n else None
-            error = None
-            if n > 1 and not self.is_unjudged:
-                shares = self.shares[:, a, b]
-                error = float(shares[~np.isnan(shares)].std(ddof=1) / np.sqrt(n))
-            ruled = int(self.ruled[pair])
-            judged = int(self.judged[pair])
-            low, high = self._interval(w, error, n, judged + ruled)
-            low_sim, high_sim = self._interval(w, error, n, judged + ruled, self.accounted)
-            better = None
-            if n >= LEAST_PROMPTS and self.anchor in (None, a, b):
-                if low_sim is not None and low_sim > 0.5:
-                    better = self.names[a]
-                elif high_sim is not None and high_sim < 0.5:
-                    better = self.names[b]
-            row = PairRow(
-                a=self.names[a],
-                b=self.names[b],
-                w=w,
-                se=error,
-                lo=low,
-                hi=high,
-                lo_sim=low_sim,
-                hi_sim=high_sim,
-                better=better,
-                n_prompts=n,
-                n_verdicts=judged,
-                ties=int(self.ties[pair]),
-                failed=failed[pair] + failed[b, a],
-                by_rule=ruled,
-                resid_z=_number(residual),
-            )
-            rows.append(row)
-        return rows
+    a: str
+    b: str
+    w: float | None
+    se: float | None
+    lo: float | None
+    hi: float | None
+    better: str | None
+    n_prompts: int
+    n_verdicts: int
+    ties: int
+    failed: int
+    by_rule: int
 
-    def _predicted(self) -> tuple[Floats, Floats]:
-        """Return [M] win rates that the strengths predict, and the errors of what differs."""
-        first, second = self.pairs.T
-        if self.fit is None or self.outcomes.k == 2:
-            unknown = np.full(len(self.pairs), np.nan)
-            return unknown, unknown
-        return predicted_shares(self.fit, self.pairs, self.shares[:, first, second])
+    def seen_from(self, a: str) -> tuple[float | None, float | None, float | None]:
+        """Return the win rate of one of both, and its interval."""
+        if a == self.a or self.w is None:
+            return self.w, self.lo, self.hi
+        low = None if self.hi is None else 1 - self.hi
+        high = None if self.lo is None else 1 - self.lo
+        return 1 - self.w, low, high
 
-    def _residuals(self) -> Floats:
-        """Return [M] by how many standard errors each win rate differs from what the strengths
-        predict; NaN for fewer than 20 prompts, or if they are not more than the policies.
 
-        K fitted numbers leave n - K degrees of freedom: without them, a field of five without
-        cycles looks cyclic in 11 % of draws of 20 prompts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaderboard:
+    """The statistics of a ranking. The unit of all intervals is the prompt.
 
-        Source: the correction of a clustered covariance for fitted parameters; J. G. MacKinnon and
-        H. White, Journal of Econometrics 29 (1985) 305.
-        """
-        first, second = self.pairs.T
-        k = self.outcomes.k
-        n = self.n[first, second]
-        predicted, errors = self._predicted()
-        errors = errors * np.sqrt(n / np.maximum(1, n - k))
-        counts = (n >= max(LEAST_PROMPTS, k + 1)) & (errors > LEAST_SPREAD)
-        residuals = (self.rates[first, second] - predicted) / np.where(counts, errors, np.nan)
-        return np.asarray(residuals.round(2))
+    Attributes:
+        policies: the strongest first.
+        baseline: the policy that all others are compared with; None for all pairs.
+        position: advantage of the response shown first, in log odds.
+    """
 
-    def policy_rows(self, pairs: Sequence[PairRow]) -> list[PolicyRow]:
-        by_length, _ = self._in_elo(self.by_length)
-        half_widths = self._half_widths(1)
-        joint_widths = self._half_widths(self.accounted)
-        ranks = self._ranks(pairs)
-        failed = self.outcomes.table.failed
-        rows = []
-        for policy, name in enumerate(self.names):
-            chars = self.outcomes.chars[:, policy]
-            known = chars[~np.isnan(chars)]
-            rate, (low, high) = self._rate(policy)
-            elo = float(self.elo[policy])
-            rank_lo, rank_hi = ranks[policy]
-            row = PolicyRow(
+    policies: tuple[PolicyRow, ...]
+    pairs: tuple[PairRow, ...]
+    baseline: str | None
+    unit: Literal["prompt"] = "prompt"
+    conf_level: float = 0.95
+    n_prompts: int
+    n_verdicts: int
+    by_rule: int
+    failed: int
+    position: float | None
+    warnings: tuple[str, ...]
+
+    def pair(self, a: str, b: str) -> PairRow | None:
+        """Return the row of two policies; None if they were not compared."""
+        return next((row for row in self.pairs if {row.a, row.b} == {a, b}), None)
+
+
+def build_leaderboard(outcomes: Outcomes, baseline: str | None = None) -> Leaderboard:
+    """Compute all statistics of a ranking of at least one comparison."""
+    judged = ~outcomes.by_rule
+    # Nothing is known but that equal responses tie: no interval may say that they are alike.
+    is_judged = bool(judged.any() or (outcomes.won != 0.5).any())
+    fit = fit_strengths(outcomes) if is_judged else None
+    pairs = _pair_rows(outcomes, baseline, is_judged=is_judged)
+    rows = _policy_rows(outcomes, pairs, fit, baseline)
+    # Rounded: machines differ in the last bits, which must not order equal policies.
+    rows.sort(key=lambda row: (-round(row.strength or 0.0, 6), -(row.win_rate or 0.0), row.name))
+    failed = outcomes.table.failed.total()
+    prompts = len(np.unique(outcomes.prompt))
+    return Leaderboard(
+        policies=tuple(rows),
+        pairs=tuple(pairs),
+        baseline=baseline,
+        n_prompts=prompts,
+        n_verdicts=int(judged.sum()),
+        by_rule=int(outcomes.by_rule.sum()),
+        failed=failed,
+        position=None if fit is None else fit.gamma,
+        warnings=tuple(_iter_warnings(prompts, int(judged.sum()), failed, fit)),
+    )
+
+
+def _pair_rows(outcomes: Outcomes, baseline: str | None, *, is_judged: bool) -> list[PairRow]:
+    names = outcomes.table.policies
+    failed = outcomes.table.failed
+    judged = outcomes.count(~outcomes.by_rule)
+    ruled = outcomes.count(outcomes.by_rule)
+    ties = outcomes.count(~outcomes.by_rule & (outcomes.won == 0.5))
+    together = _comparisons(outcomes.k, baseline)
+    shares = outcomes.win_shares()
+    rows = []
+    for a, b in np.argwhere(np.triu(judged + ruled)).tolist():
+        if baseline not in (None, names[a], names[b]):
+            continue
+        known = shares[:, a, b][~np.isnan(shares[:, a, b])]
+        n = len(known)
+        w = float(known.mean()) if n else None
+        error = float(known.std(ddof=1) / np.sqrt(n)) if n > 1 and is_judged else None
+        low, high = None, None
+        if w is not None and error is not None:
+            verdicts = int(judged[a, b] + ruled[a, b])
+            low, high = share_interval(w, error, n, verdicts, critical_z(n, together))
+        row = PairRow(
+            a=names[a],
+            b=names[b],
+            w=w,
+            se=error,
+            lo=low,
+            hi=high,
+            better=_better(names[a], names[b], n, low, high),
+            n_prompts=n,
+            n_verdicts=int(judged[a, b]),
+            ties=int(ties[a, b]),
+            failed=failed[a, b] + failed[b, a],
+            by_rule=int(ruled[a, b]),
+        )
+        rows.append(row)
+    return rows
+
+
+def _better(a: str, b: str, n: int, low: float | None, high: float | None) -> str | None:
+    if n < LEAST_PROMPTS or low is None or high is None:
+        return None
+    if low > 0.5:
+        return a
+    return b if high < 0.5 else None
+
+
+def _policy_rows(
+    outcomes: Outcomes, pairs: Sequence[PairRow], fit: Strengths | None, baseline: str | None
+) -> list[PolicyRow]:
+    names = outcomes.table.policies
+    k = outcomes.k
+    strengths, errors = np.full((2, k), np.nan)
+    if fit is not None:
+        origin = np.full(k, 1 / k) if baseline is None else np.eye(k)[names.index(baseline)]
+        weights = np.eye(k) - origin
+        strengths = weights @ fit.theta
+        errors = np.sqrt(np.maximum(0.0, np.diag(weights @ fit.cov @ weights.T)))
+    n = max(1, len(np.unique(outcomes.prompt)))
+    widths = student_95(n - 1, critical_z(n, _comparisons(k, baseline))) * errors
+    widths = np.where((n < LEAST_PROMPTS) | (widths > _MAX_HALF_WIDTH), np.nan, widths)
+    failed = outcomes.table.failed
+    judged = outcomes.count(~outcomes.by_rule).sum(axis=0)
+    rows = []
+    for number, name in enumerate(names):
+        chars = outcomes.chars[:, number]
+        known = chars[~np.isnan(chars)]
+        rates = [row.seen_from(name)[0] for row in pairs if name in (row.a, row.b)]
+        whole = [rate for rate in rates if rate is not None]
+        against = 1 if baseline is not None else k - 1
+        rows.append(
+            PolicyRow(
                 name=name,
-                rank_lo=rank_lo,
-                rank_hi=rank_hi,
-                elo=_number(elo),
-                elo_se=_number(self.errors[policy]),
-                elo_lo=_number(elo - half_widths[policy]),
-                elo_hi=_number(elo + half_widths[policy]),
-                band_lo=_number(elo - joint_widths[policy]),
-                band_hi=_number(elo + joint_widths[policy]),
-                bound=self._bound(policy),
-                elo_length=_number(by_length[policy]),
-                win_rate=rate,
-                lo=low,
-                hi=high,
-                chars=round(float(known.mean()), 1) if len(known) else None,
+                strength=_number(strengths[number]),
+                se=_number(errors[number]),
+                lo=_number(strengths[number] - widths[number]),
+                hi=_number(strengths[number] + widths[number]),
+                win_rate=sum(whole) / against
+                if len(whole) == against and name != baseline
+                else None,
                 prompts=len(known),
-                verdicts=int(self.judged[policy].sum()),
-                failed=sum(count for pair, count in failed.items() if policy in pair),
+                verdicts=int(judged[number]),
+                failed=sum(count for pair, count in failed.items() if number in pair),
+                chars=round(float(known.mean()), 1) if len(known) else None,
             )
-            rows.append(row)
-        return rows
-
-    def _half_widths(self, comparisons: int) -> Floats:
-        """Return [K] half widths of the intervals of Elo; NaN where the interval says nothing."""
-        widths = self._z(self.prompts, comparisons) * self.errors
-        return np.where((self.prompts < LEAST_PROMPTS) | (widths > _MAX_HALF_WIDTH), np.nan, widths)
-
-    def _bound(self, policy: int) -> Literal[">=", "<="] | None:
-        outcomes = self.outcomes
-        won = outcomes.won[outcomes.first == policy]
-        won = np.append(won, 1 - outcomes.won[outcomes.second == policy])
-        if self.fit is None or policy == self.anchor or not len(won):
-            return None
-        if (won == 1).all():
-            return ">="
-        return "<=" if (won == 0).all() else None
-
-    def _rate(self, policy: int) -> tuple[float | None, Interval]:
-        """Return the win rate against the baseline or all others, and its interval.
-
-        All opponents have the same weight; the error sums the deviations of a prompt before it
-        squares them.
-        """
-        others = [each for each in range(self.outcomes.k) if each != policy]
-        opponents = others if self.anchor is None else [self.anchor]
-        shares = self.shares[:, policy, opponents]
-        if self.anchor is None:  # only prompts that all policies answered compare like with like
-            shares = shares[~np.isnan(self.outcomes.chars).any(axis=1)]
-        known = ~np.isnan(shares)
-        counts = known.sum(axis=0)
-        if not counts.all():
-            return None, (None, None)
-        n = int(known.any(axis=1).sum())
-        means = np.where(known, shares, 0.0).sum(axis=0) / counts
-        deviations = (np.where(known, shares - means, 0.0) / counts).sum(axis=1) / len(opponents)
-        rate = float(means.mean())
-        error = float(np.sqrt((deviations**2).sum() * n / (n - 1))) if n > 1 else None
-        return rate, self._interval(rate, error, n, 2 * int(known.sum()))
-
-    def _ranks(self, pairs: Sequence[PairRow]) -> list[tuple[int | None, int | None]]:
-        """Return the ranks that the gaps between strengths leave each policy, or of two policies
-        their win rate.
-        """
-        k = self.outcomes.k
-        if self.fit is None or self.prompts < LEAST_PROMPTS:
-            return [(None, None)] * k
-        if k == 2:
-            is_worse = [pairs[0].better not in (None, name) for name in self.names]
-            return [(1 + is_worse[0], 2 - is_worse[1]), (1 + is_worse[1], 2 - is_worse[0])]
-        gaps = np.subtract.outer(self.fit.theta, self.fit.theta)
-        cov = self.fit.cov[:k, :k]
-        variances = np.add.outer(np.diag(cov), np.diag(cov)) - 2 * cov
-        sure = self._z(self.prompts, k * (k - 1) // 2) * np.sqrt(np.maximum(0.0, variances))
-        above = (gaps > sure).sum(axis=0).tolist()
-        below = (-gaps > sure).sum(axis=0).tolist()
-        return [(1 + better, k - worse) for better, worse in zip(above, below, strict=True)]
-
-    def iter_warnings(self, board: Leaderboard) -> Iterator[str]:
-        """Yield what to beware of when reading a leaderboard."""
-        fit = self.fit
-        if self.prompts < LEAST_PROMPTS:
-            yield (
-                f"only {counted(self.prompts, 'prompt')}: the table describes them, and nothing "
-                "else is sure. Elo has no interval."
-            )
-        if self.is_unjudged:
-            reason = "all others failed" if board.failed else "all responses are equal"
-            yield f"nothing was judged: {reason}, so there is no Elo."
-        elif fit is None:
-            yield "no chain of comparisons joins all policies, so they have no common Elo."
-        elif fit.separated:
-            yield "some policies never lost or never won: their Elo is a bound; read the win rates."
-        if fit is not None and fit.gamma is None:
-            yield "no pair was judged in both orders: a preference for a position may decide."
-        asked = board.failed + board.n_verdicts
-        if board.failed > _MUCH * asked:
-            most = max(board.policies, key=lambda row: row.failed).name
-            share = 100 * board.failed / asked
-            yield f"{share:.1f} % of the comparisons failed, most of them about {most}."
-        if board.contradicting is not None and board.contradicting > _MUCH:
-            yield (
-                f"the scores and the ranking of {100 * board.contradicting:.1f} % of the verdicts "
-                "contradict each other."
-            )
-        yield from self._iter_cycle(board.pairs)
-        yield from self._iter_far_lengths()
-
-    def _iter_cycle(self, pairs: Sequence[PairRow]) -> Iterator[str]:
-        """Yield the pair whose win rate is surely, and by much, not what the strengths predict."""
-        predicted, _ = self._predicted()
-        found = []
-        for row, expected in zip(pairs, predicted, strict=True):
-            if row.resid_z is not None and row.w is not None:
-                z = critical_z(row.n_prompts, len(pairs), one_look=self.one_look)
-                excess = abs(row.resid_z) / student_95(row.n_prompts - self.outcomes.k, z)
-                found.append((excess, row, row.w, float(expected)))
-        if not found:
-            return
-        excess, row, rate, expected = max(found, key=lambda each: each[0])
-        if excess > 1 and abs(rate - expected) > _MUCH:
-            yield (
-                f"not transitive: {row.a} wins {100 * rate:.1f} % against {row.b}, and the Elo "
-                f"predicts {100 * expected:.1f} %; read the matrix."
-            )
-
-    def _iter_far_lengths(self) -> Iterator[str]:
-        """Yield the first pair of policies whose lengths hardly overlap."""
-        for a, b in self.pairs:
-            gaps = self.outcomes.chars[:, a] - self.outcomes.chars[:, b]
-            gaps = gaps[~np.isnan(gaps)]
-            if len(gaps) >= LEAST_PROMPTS and abs(gaps.mean()) > _FAR_LENGTHS * gaps.std() > 0:
-                yield (
-                    f"lengths of {self.names[a]} and {self.names[b]} hardly overlap: Elo at equal "
-                    "length is an extrapolation."
-                )
-                return
+        )
+    return rows
 
 
-def _error_at(fit: Strengths | None, place: int) -> float | None:
-    return None if fit is None else _number(np.sqrt(fit.cov[place, place]))
+def _comparisons(k: int, baseline: str | None) -> int:
+    """Return how many pairs of policies the intervals hold for together."""
+    return k * (k - 1) // 2 if baseline is None else k - 1
+
+
+def _iter_warnings(prompts: int, judged: int, failed: int, fit: Strengths | None) -> Iterator[str]:
+    """Yield what to beware of when reading a leaderboard."""
+    if prompts < LEAST_PROMPTS:
+        yield f"only {counted(prompts, 'prompt')}: the table describes them, and nothing else"
+    if not judged:
+        yield "nothing was judged: all responses are equal or blank, or all comparisons failed"
+    elif fit is None:
+        yield "no chain of comparisons joins all policies, so they have no common strength"
+    elif fit.separated:
+        yield "some policies never lost or never won: their strength is a bound; read the win rates"
+    if fit is not None and fit.gamma is None:
+        yield "no pair was judged in both orders: a preference for a position may decide"
+    if failed > _MANY_FAILED * (failed + judged):
+        yield f"{failed:,} of {failed + judged:,} comparisons failed; they count for nobody"
+
+
+def sentence_of(board: Leaderboard, judge: str) -> str:
+    """Return what a leaderboard says, which is no more than it shows."""
+    names = [row.name for row in board.policies]
+    if board.baseline is None and len(names) > 2:
+        losers = {row.a if row.better == row.b else row.b for row in board.pairs if row.better}
+        left = [name for name in names if name not in losers]
+        wins = [row.better for row in board.pairs]
+        if wins.count(left[0] if left else None) == len(names) - 1:
+            return f"{judge} prefers {left[0]} to every other policy."
+        return f"not separated at the top: {', '.join(left)}."
+    row_texts = [_pair_text(row, board, judge) for row in board.pairs]
+    return " ".join(row_texts) or f"{', '.join(names)} were not compared."
+
+
+def _pair_text(row: PairRow, board: Leaderboard, judge: str) -> str:
+    name = row.better or (row.a if (row.w or 0.0) >= 0.5 else row.b)
+    other = row.b if name == row.a else row.a
+    rate, low, high = row.seen_from(name)
+    if rate is None:
+        return f"no prompt has a verdict on {name} and {other} in both orders."
+    ends = "" if low is None or high is None else f" ({percent_won(low)} to {percent_won(high)})"
+    shown = f"{percent_won(rate)} % win rate on prompts like these{ends}"
+    if row.better is not None:
+        return f"{judge} prefers {name} to {other}: {shown}."
+    if row.n_prompts < LEAST_PROMPTS:
+        return (
+            f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at least: "
+            f"{shown}."
+        )
+    more = ""
+    if row.se:
+        deviation = row.se * row.n_prompts**0.5
+        together = _comparisons(len(board.policies), board.baseline)
+        needed = prompts_to_show(_DETECTED, deviation, together) - row.n_prompts
+        if needed > 0:
+            more = f"; {needed:,} more prompts would show a difference of 5 points"
+    prompts = counted(row.n_prompts, "prompt")
+    return f"{name} and {other} are not separated by {prompts}: {shown}{more}."
+
+
+def percent_won(share: float, digits: int = 1) -> str:
+    """Return a share in percent, rounded so that it and the rest of the same prompts make 100."""
+    # The larger share is rounded, and the smaller one is what is left.
+    larger = round(100 * max(share, 1 - share), digits)
+    return f"{larger if share >= 0.5 else 100 - larger:.{digits}f}"
 
 
 def _number(value: float) -> float | None:

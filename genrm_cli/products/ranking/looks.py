@@ -1,4 +1,4 @@
-"""Critical values of a ranking's intervals: valid at any time, or at one planned look.
+"""Critical values of a ranking's intervals, which hold however often somebody looks.
 
 A ranking invites more looks: "254 more prompts would detect 5 points". An interval for one look,
 looked at again and again until it excludes one half, calls two equal policies different in 42 to 44
@@ -12,9 +12,7 @@ from statistics import NormalDist
 
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
-    POWER,
     clustered_interval,
-    joint_z_95,
     student_95,
 )
 
@@ -29,24 +27,22 @@ _NEWTON_STEPS = 4  # from a start that is right to 2 %
 _USUAL = (0.1, 0.9)
 _USUAL_PROMPTS = 50
 # A sequence that is looked at after every prompt has crossed by then in 80 % of cases if it stands
-# beyond in 72 %: `python tests/bench/ranking.py --looks`.
-_POWER_AT_THE_END = 0.72
+# beyond in 72 %: `pytest tests/products/ranking -k advised`.
+# By how many standard errors a difference must then exceed the critical value.
+_POWER_Z = NormalDist().inv_cdf(0.72)
 
 
-def critical_z(prompts: int, comparisons: int = 1, *, one_look: bool = False) -> float:
+def critical_z(prompts: int, comparisons: int = 1) -> float:
     """Return the critical value of a 95 % interval in normal standard errors, before
     `student_95` widens it for few prompts.
 
     Args:
         prompts: number of prompts of the comparison, 1 or more.
         comparisons: that are accounted for together, by Bonferroni.
-        one_look: whether the number of prompts was planned and is looked at once.
 
     Source: I. Waudby-Smith et al., Annals of Statistics 52 (2024) 2613, theorem 2.2 and its
     proposition on the tuning parameter; the mapping to Student's quantile is simulated.
     """
-    if one_look:
-        return joint_z_95(comparisons)
     alpha = _ALPHA / max(1, comparisons)
     mixed = prompts * _tuning(alpha) + 1
     return math.sqrt(mixed / (mixed - 1) * math.log(mixed / alpha**2))
@@ -82,28 +78,21 @@ def share_interval(
     return max(0.0, share - half), min(1.0, share + half)
 
 
-def prompts_to_show(
-    difference: float, deviation: float, comparisons: int = 1, *, one_look: bool = False
-) -> int:
+def prompts_to_show(difference: float, deviation: float, comparisons: int = 1) -> int:
     """Return the prompts on which two policies show a difference from one half in 80 % of cases,
-    for one look or for a look after every prompt.
+    with a look after every prompt.
 
     Args:
         difference: of the win rate from one half.
         deviation: of the share won on a prompt, more than 0.
-        comparisons: see `critical_z`; likewise `one_look`.
+        comparisons: see `critical_z`.
     """
 
     def shows(prompts: int) -> bool:
-        z = critical_z(prompts, comparisons, one_look=one_look) + power_z(one_look=one_look)
+        z = critical_z(prompts, comparisons) + _POWER_Z
         return difference * math.sqrt(prompts) >= z * deviation
 
     high = 1
     while not shows(high):
         high *= 2
     return 1 + bisect_left(range(1, high), x=True, key=shows)
-
-
-def power_z(*, one_look: bool) -> float:
-    """Return by how many standard errors a difference must exceed the critical value."""
-    return NormalDist().inv_cdf(POWER if one_look else _POWER_AT_THE_END)

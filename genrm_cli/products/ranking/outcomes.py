@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
-from genrm_cli.verdicts import Verdict, contradicts_itself, preferred
+
+# Share of the prompts; orders that were drawn at random are seldom further from one half.
+_LEAST_OF_ORDER = 0.25
 
 
 @dataclass(slots=True)
@@ -15,16 +17,12 @@ class OutcomeTable:
     """Collects outcomes prompt by prompt.
 
     Attributes:
-        policies: names of the policies.
-        both_orders: whether a pair counts for a win rate only with verdicts in both orders.
+        policies: names of the policies; it may grow.
         failed: comparisons without a verdict, by first and second policy.
-        contradicting: verdicts whose scores and ranking contradict each other.
     """
 
     policies: Sequence[str]
-    both_orders: bool = True
     failed: Counter[tuple[int, int]] = field(default_factory=Counter)
-    contradicting: int = 0
     _rows: list[tuple[float, ...]] = field(default_factory=list)
     _chars: list[Mapping[int, float]] = field(default_factory=list)
 
@@ -34,30 +32,23 @@ class OutcomeTable:
         """
         self._chars.append(chars)
 
-    def add(self, first: int, second: int, longer: float, result: Verdict | float | None) -> None:
-        """Add a comparison of two policies; the first response is longer by so many characters.
-
-        Args:
-            result: a verdict, None for a failure, or the share that the first one won where a rule
-                decides.
+    def add(self, first: int, second: int, won: float | None, *, by_rule: bool = False) -> None:
+        """Add a comparison of two policies: the share that the first one won, None for a
+        failure.
         """
-        if result is None:
+        if won is None:
             self.failed[first, second] += 1
-            return
-        is_ruled = not isinstance(result, Verdict)
-        if isinstance(result, Verdict):
-            self.contradicting += contradicts_itself(result)
-            result = (1 + preferred(result)) / 2
-        self._rows.append((len(self._chars) - 1, first, second, result, longer, is_ruled))
+        else:
+            self._rows.append((len(self._chars) - 1, first, second, won, by_rule))
 
     def outcomes(self) -> "Outcomes":
         """Return all outcomes."""
-        rows = np.array(self._rows, dtype=np.float64).reshape(-1, 6).T
+        rows = np.array(self._rows, dtype=np.float64).reshape(-1, 5).T
         chars = np.full((len(self._chars), len(self.policies)), np.nan)
         for prompt, known in enumerate(self._chars):
             chars[prompt, list(known)] = list(known.values())
         prompt, first, second = rows[:3].astype(np.intp)
-        return Outcomes(self, chars, prompt, first, second, rows[3], rows[4], rows[5] > 0)
+        return Outcomes(self, chars, prompt, first, second, rows[3], rows[4] > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +60,6 @@ class Outcomes:
         chars: [P, K] mean characters of a policy's responses to a prompt; NaN without one.
         prompt: [N] number of the prompt; likewise the policies shown `first` and `second`.
         won: [N] 1 if the first one won, 0 if the second did, 0.5 for a tie.
-        longer: [N] characters by which the first response is longer than the second.
         by_rule: [N] decided without a verdict: blank responses lose, and equal responses tie.
     """
 
@@ -79,7 +69,6 @@ class Outcomes:
     first: Indices
     second: Indices
     won: Floats
-    longer: Floats
     by_rule: Flags
 
     @property
@@ -111,14 +100,20 @@ class Outcomes:
     def win_shares(self) -> Floats:
         """Return [P, K, K] the share that a policy won against another one on each prompt.
 
-        A share is the mean of both orders. It is NaN without verdicts, or if one of two planned
-        orders has none.
+        A share is the mean of both orders; NaN without verdicts. Two policies that meet in both
+        orders on most prompts need both on each. Others need either order on a quarter of their
+        prompts: in one fixed order, the judge's position decides.
         """
         # Of each order by itself: one that has more samples must not weigh more.
         sums, counts = self._sums()
         shown_first = sums / np.where(counts > 0, counts, np.nan)
         shown_second = 1 - shown_first.transpose(0, 2, 1)
-        if self.table.both_orders:
-            return (shown_first + shown_second) / 2
+        whole = (shown_first + shown_second) / 2
         lone = np.where(np.isnan(shown_first), shown_second, shown_first)
-        return np.where(np.isnan(shown_second), lone, (lone + shown_second) / 2)
+        is_whole = ~np.isnan(whole)
+        known = (~np.isnan(lone)).sum(axis=0)
+        first_only = (~np.isnan(shown_first) & ~is_whole).sum(axis=0)
+        of_one_order = first_only + first_only.T
+        is_mixed = np.minimum(first_only, first_only.T) >= _LEAST_OF_ORDER * of_one_order
+        counts_lone = is_mixed & (2 * is_whole.sum(axis=0) <= known)
+        return np.where(is_whole, whole, np.where(counts_lone, lone, np.nan))

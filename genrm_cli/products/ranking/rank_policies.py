@@ -1,101 +1,56 @@
-"""Rank policies: read the inputs, ask the judges what is missing, and return the leaderboard."""
+"""Rank policies: score their rollouts as `genrm score` does, and read the comparisons.
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+Scored rollouts are read as they are, without a call. Others are scored into a temporary folder, all
+pairs in both orders; their verdicts stay in the journal that `genrm score` uses for these inputs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
 
-from genrm_cli.errors import (
-    SettingRef,
-    TooManyUnscoredError,
-    UsageError,
-    counted,
-    naming,
-)
-from genrm_cli.groups.check import check_settings, judge_specs, refuse_defaults, without_components
+from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError, UsageError, naming
+from genrm_cli.groups.check import check_settings, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.inputs import Task, only_task
-from genrm_cli.jobs.due.refusals import refuse_input, resume_text
-from genrm_cli.jobs.estimate import RunEstimate, add_known, estimate_rest
-from genrm_cli.jobs.index import index_input
-from genrm_cli.jobs.journals import (
-    check_journal_place,
-    has_remote_judge,
-    known_journal,
-    open_journal,
-)
-from genrm_cli.jobs.judging_session import JudgingSession
-from genrm_cli.json_types import Record
-from genrm_cli.judging.engine import JudgeSet
-from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.opening.open_judges import idle_judges, open_judges
-from genrm_cli.metrics.event import Event
-from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.products.ranking.board import Leaderboard, findings
-from genrm_cli.products.ranking.contest import Contest, RankOptions
-from genrm_cli.products.ranking.leaderboard import build_leaderboard
-from genrm_cli.products.ranking.looks import LEAST_PROMPTS
-from genrm_cli.products.ranking.pair_plan import Forecast
-from genrm_cli.products.ranking.people_labels import (
-    LabelledWinRate,
-    PolicyLabels,
-    labelled_win_rates,
-    read_policy_labels,
-)
-from genrm_cli.scored.describe_run import judge_record
-from genrm_cli.scored.json_form import extended, to_json
-from genrm_cli.scored.run_record import PanelRecord
-from genrm_cli.settings import Settings
-from genrm_cli.settings.table import changed
+from genrm_cli.jobs.due.inputs import OutputPlaces, Task, only_task
+from genrm_cli.jobs.due.refusals import resume_text
+from genrm_cli.jobs.estimate import RunEstimate
+from genrm_cli.jobs.journals import check_journal_place, journal_path
+from genrm_cli.jobs.previews.preview import preview_task
+from genrm_cli.jobs.score_file import score_task
+from genrm_cli.json_types import Record, field_at
+from genrm_cli.judging.opening.open_judges import open_judges
+from genrm_cli.products.ranking.leaderboard import Leaderboard, build_leaderboard, sentence_of
+from genrm_cli.products.ranking.outcomes import OutcomeTable
+from genrm_cli.products.ranking.policy_outcomes import add_group
+from genrm_cli.rollouts.rollout import UnreadableRecordError
+from genrm_cli.scored.files import ScoredInput, find_scored
+from genrm_cli.scored.groups import ScoredRun
+from genrm_cli.scored.json_form import extended
+from genrm_cli.scored.parse_lines import parse_line
+from genrm_cli.scored.run_record import PanelRecord, RunRecord
+from genrm_cli.settings import Settings, changed
+from genrm_cli.storage.encoding.records import BadLineError
+from genrm_cli.storage.location import is_scored_file, stem_of
 from genrm_cli.verdicts import StoppedBy
 
+_POLICY = "policy"  # of the fields that are kept of a scored line
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankPlan(Event):
-    """The requests of a ranking, and the differences that they can show.
+
+@dataclass(frozen=True, slots=True)
+class RankOptions:
+    """What to rank.
 
     Attributes:
-        prompts: prompts on which policies are compared; `pairs` are pairs of policies on prompts.
-        left_out: number of items that do not take part, by what they are.
-        forecast: None if the comparisons do not join all policies.
+        policy_field: dotted path of the field that names the policy; None for one policy per file.
+        baseline: the only policy to compare the others with.
     """
 
-    format: Literal[1] = 1
-    policies: tuple[str, ...]
-    prompts: int
-    pairs: int
-    left_out: Mapping[str, int]
-    estimate: RunEstimate
-    forecast: Forecast | None
-
-    def text(self) -> str:
-        """Return the prompts and policies, and the smallest difference that the ranking can show,
-        in one line.
-        """
-        policies = counted(len(self.policies), "policy", "policies")
-        planned = f"{policies}, {counted(self.prompts, 'prompt')}, {counted(self.pairs, 'pair')}"
-        others = "".join(f"; left out: {count:,} × {what}" for what, count in self.left_out.items())
-        return f"{planned}: {self._shows()}{others}"
-
-    def as_dict(self) -> Record:
-        """Return the fields of a log line."""
-        return to_json(self)
-
-    def _shows(self) -> str:
-        if not self.estimate.planned:
-            return "no pair needs a judge"
-        if self.forecast is None:
-            return "they do not join all policies"
-        if self.prompts < LEAST_PROMPTS:
-            return f"fewer than {LEAST_PROMPTS} prompts cannot show any difference"
-        difference = self.forecast.smallest_difference
-        half_width = self.forecast.half_width
-        if difference is None or half_width is None:
-            return "so few comparisons cannot show any difference"
-        return (
-            f"shows differences from {100 * difference:.1f} points of the win rate in "
-            f"{100 * self.forecast.power:.0f} % of cases (95 % interval ±{100 * half_width:.1f})"
-        )
+    policy_field: str | None = None
+    baseline: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,119 +58,78 @@ class Ranking(Leaderboard):
     """A leaderboard, and how it came about.
 
     Attributes:
-        judge: name of the judge or the panel, which `judged_by` describes.
+        judge: names of the judges; `judged_by` describes them, if the run did.
         stopped_by: the limit that left comparisons unasked; None for none.
         calls: made by this run. `known`: verdicts that needed none.
-        findings: what the leaderboard says, in sentences.
-        labelled: win rates from people's labels beside the verdicts; empty without labels.
+        left_out: number of items that do not take part, by what they are.
+        sentence: what the leaderboard says.
     """
 
     format: Literal[1] = 1
     inputs: tuple[str, ...]
     judge: str
-    judged_by: PanelRecord
+    judged_by: PanelRecord | None
     stopped_by: StoppedBy | None
     calls: int
     known: int
-    plan: RankPlan
-    findings: tuple[str, ...]
-    labelled: tuple[LabelledWinRate, ...]
+    left_out: Mapping[str, int]
+    sentence: str
 
 
-def split_options(settings: Settings, **own: Any) -> tuple[RankOptions, Settings]:
-    """Return the options of a ranking, some of which are settings, and what the settings say of all
-    else.
-    """
-    options = RankOptions(
-        limit=settings.limits.limit,
-        seed=settings.pairing.seed,
-        **own,
+def rank_settings(settings: Settings) -> Settings:
+    """Return the settings of the job that a ranking runs."""
+    return changed(
+        without_components(settings),
+        together=True,
+        strategy="all_pairs",
+        both_orders=True,
+        min_age=0.0,
     )
-    return options, changed(without_components(settings), together=True, limit=None)
 
 
-def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RankPlan:
-    """Plan what `rank_policies` would ask, without a call; blocks."""
-    run = _checked(run, options)
-    task = _set_of(given, run.settings)
-    with ExitStack() as opened:
-        contest = opened.enter_context(_reading(task, options, run))
-        path = known_journal(task.places.scored, run.settings)
-        journal = None if path is None else opened.enter_context(Journal(str(path), read_only=True))
-        judges, specs = idle_judges(judge_specs(run.settings), run.open_options, journal)
-        contest.choose(run.plan.with_judges(specs))
-        return _plan_of(contest, judges, journal, run)
+def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RunEstimate:
+    """Estimate what `rank_policies` would ask, without a call; blocks."""
+    _check(options, run.settings)
+    task = _task_of(given, run.settings)
+    _refuse_strangers(task, options, run)
+    preview = preview_task(task, run)
+    if preview.error is not None:
+        raise preview.error
+    return preview.plan
 
 
-async def rank_policies(
-    given: Sequence[str], options: RankOptions, run: RunContext, labels_uri: str | None = None
-) -> Ranking:
-    """Ask the judges to compare policies where no verdict is known, and return the leaderboard.
-
-    Verdicts go to the journal that `genrm score` uses for these inputs together. The events `plan`
-    and `rank_plan` announce the plan before the first call.
+async def rank_policies(given: Sequence[str], options: RankOptions, run: RunContext) -> Ranking:
+    """Compare policies, and return the leaderboard.
 
     Args:
-        given: files, folders, prefixes and patterns.
+        given: rollouts, or scored ones: files, folders, prefixes and patterns.
         options: what to rank.
-        run: with the settings of `split_options`; its metrics count the calls.
-        labels_uri: people's labels of some prompts.
+        run: with the settings of `rank_settings`; its metrics count the calls.
 
     Raises:
         GenrmError: a subclass for each kind of failure.
         CancelledError: the run was interrupted, also by SIGTERM.
     """
-    run = _checked(run, options)
-    task = _set_of(given, run.settings)
-    metrics = run.metrics
-    with ExitStack() as opened:
+    settings = run.settings
+    if all(map(is_scored_file, given)):
+        [scored] = find_scored(given, settings, run.store)
+        return await run.in_thread(lambda: _read_ranking(scored, scored.files, options, run))
+    _check(options, settings)
+    task = _task_of(given, settings)
+    await run.in_thread(lambda: _refuse_strangers(task, options, run))
+    with TemporaryDirectory() as folder:
+        own = _within(task, folder)
+        kept = replace(run, settings=_with_journal(settings, task))
         async with (
             cancelled_by_signals(),
             open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
-            open_journal(task.places.scored, run) as journal,
         ):
-            session = JudgingSession(judges, run.plan, run, journal)
-            await session.settle()
-
-            def plan_contest() -> tuple[Contest, RankPlan, PolicyLabels]:
-                contest = opened.enter_context(_reading(task, options, run))
-                contest.choose(session.plan)
-                labels = PolicyLabels()
-                if labels_uri is not None:  # a wrong label must not cost a call
-                    texts = contest.prompt_texts()
-                    with run.open_source(labels_uri) as source:
-                        labels = read_policy_labels(source, contest.policies, texts, contest.chosen)
-                plan = _plan_of(contest, judges.with_journal(journal), journal, run)
-                return contest, plan, labels
-
-            contest, plan, labels = await run.in_thread(plan_contest)
-            session.announce()
-            run.on_event(plan)
-            async with session.asking():
-                await session.ask(contest.iter_groups(), contest.take)
-        outcomes = contest.outcomes()
-    if not len(outcomes.won):
-        failures = metrics.failures_by_kind.most_common()
-        kinds = ", ".join(f"{count} × {kind}" for kind, count in failures)
-        raise TooManyUnscoredError(f"no comparison has a verdict ({kinds or 'nothing was asked'}).")
-    baseline = None if contest.anchor is None else plan.policies[contest.anchor]
-    board = build_leaderboard(
-        outcomes, baseline=baseline, over=options.over, one_look=options.one_look
-    )
-    judge = judge_record(run.settings, judges.specs)
-    return extended(
-        Ranking,
-        board,
-        inputs=tuple(each.uri for each in task.files),
-        judge=str(judge.name),
-        judged_by=judge,
-        stopped_by=metrics.stopped_by,
-        calls=metrics.calls,
-        known=metrics.journal_hits,
-        plan=plan,
-        findings=tuple(findings(board, str(judge.name))),
-        labelled=labelled_win_rates(outcomes, sorted(contest.results), labels),
-    )
+            record = await score_task(own, kept, judges, None, overwrite=False)
+        if record is None:
+            raise UsageError(naming("a ranking asks the judge itself; omit $requests_to."))
+        scored = ScoredInput(own.places.scored, own.places.scored_files)
+        uris = [file.uri for file in task.files]
+        return await run.in_thread(lambda: _read_ranking(scored, uris, options, run, record))
 
 
 def refuse_partial(ranking: Ranking, settings: Settings) -> None:
@@ -223,7 +137,6 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
     `TooManyUnscoredError`.
     """
     asked = ranking.failed + ranking.n_verdicts
-    setting = SettingRef("max_unscored", settings.rewards.max_unscored)
     if ranking.stopped_by is not None:
         raise TooManyUnscoredError(
             SettingRef(ranking.stopped_by),
@@ -231,17 +144,13 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
             resume_text(settings),
         )
     if ranking.failed > settings.rewards.max_unscored * asked:
+        setting = SettingRef("max_unscored", settings.rewards.max_unscored)
         raise TooManyUnscoredError(
             f"{ranking.failed:,} of {asked:,} comparisons failed, more than ", setting, " allows."
         )
 
 
-def _checked(run: RunContext, options: RankOptions) -> RunContext:
-    """Return the run with the plan of its verdicts: each counts alone, and grades give one on every
-    pair.
-    """
-    settings = run.settings
-    plan = run.plan
+def _check(options: RankOptions, settings: Settings) -> None:
     check_settings(settings)
     check_journal_place(settings)
     refuse_defaults(settings, "policies")
@@ -249,46 +158,148 @@ def _checked(run: RunContext, options: RankOptions) -> RunContext:
         raise UsageError(
             naming("a ranking asks the judge itself; omit $requests_to and $replies_from.")
         )
-    if options.over is not None and options.policy_field is not None:
-        raise UsageError(naming("$over names the field of the policies, too; omit $policy_field."))
-    # Grades give a verdict on each pair in both orders at no further cost; pairs are chosen by the
-    # contest.
-    pairing = PairingPlan("all_pairs", both_orders=not plan.compares_pairs, seed=plan.pairing.seed)
-    return replace(run, plan=replace(plan, pairing=pairing, keep_replies=False))
 
 
-def _set_of(given: Sequence[str], settings: Settings) -> Task:
+def _task_of(given: Sequence[str], settings: Settings) -> Task:
     """Return the files of a command line as one set, whose journal is that of `genrm score`."""
-    return only_task(given, changed(settings, together=True, output=None, any_prefix=True))
+    return only_task(given, changed(settings, output=None, any_prefix=True))
+
+
+def _within(task: Task, folder: str) -> Task:
+    """Return a task whose outputs are in a folder."""
+    names = [f"{number}.scored.jsonl" for number in range(len(task.files))]
+    below = Path(folder)
+    places = OutputPlaces(
+        scored=str(below / "set.scored.jsonl"),
+        comparisons=str(below / "set.comparisons.jsonl"),
+        metrics=str(below / "set.metrics.json"),
+        files=tuple(str(below / name) for name in names) if task.members else (),
+    )
+    return replace(task, places=places)
+
+
+def _with_journal(settings: Settings, task: Task) -> Settings:
+    path = journal_path(task.places.scored, settings)
+    return settings if path is None else changed(settings, journal=path)
+
+
+def _refuse_strangers(task: Task, options: RankOptions, run: RunContext) -> None:
+    """Refuse policies that cannot be ranked, before any call."""
+    names = _names_of([file.uri for file in task.files])
+    if options.policy_field is not None:
+        names = list(dict.fromkeys(_iter_names(task, options.policy_field, run)))
+    _refuse_names(names, options, task.uri)
+
+
+def _refuse_names(names: Sequence[str], options: RankOptions, uri: str) -> None:
+    if options.policy_field is not None and not names:
+        raise InputError(
+            f"{uri}: no rollout has a value under ",
+            SettingRef("policy_field", options.policy_field),
+            ".",
+        )
+    if len(names) < 2:
+        raise InputError(
+            f"{uri}: its only policy is {names[0]!r}, and a ranking needs two. ",
+            naming("Name several files, or the field that names the policy with $policy_field."),
+        )
+    if options.baseline not in (None, *names):
+        raise UsageError(
+            SettingRef("baseline", options.baseline), f": the policies are {', '.join(names)}."
+        )
+
+
+def _iter_names(task: Task, path: str, run: RunContext) -> Iterator[str]:
+    for file in task.files:
+        with run.open_source(file.uri) as source:
+            for line in source.iter_lines():
+                try:
+                    record, format_, rollouts = parse_line(line, run.settings.input)
+                except (BadLineError, UnreadableRecordError):
+                    continue  # the job counts it
+                for place in range(len(rollouts)):
+                    name = _name_at(format_.own_record(record, place), path)
+                    if name is not None:
+                        yield name
+
+
+def _name_at(record: Record, path: str) -> str | None:
+    name = field_at(record, path)
+    return str(name) if isinstance(name, str | int | float) and name != "" else None
+
+
+def _names_of(uris: Sequence[str]) -> list[str]:
+    """Return the names of files without folders and suffixes, if these tell them apart."""
+    names = [stem_of(uri).rpartition("/")[2] for uri in uris]
+    return names if len(set(names)) == len(names) else list(uris)
+
+
+def _read_ranking(
+    scored: ScoredInput,
+    uris: Sequence[str],
+    options: RankOptions,
+    run: RunContext,
+    record: RunRecord | None = None,
+) -> Ranking:
+    """Return the ranking of scored rollouts; `record` describes the run that asked for it."""
+    names: list[str] = [] if options.policy_field else _names_of(uris)
+    numbers = {name: number for number, name in enumerate(names)}
+    with _reading(scored, names, options.policy_field, run) as groups:
+        for group in groups.iter_groups():
+            for member in group.members:
+                name = member.record.get(_POLICY)
+                if name is not None and name not in numbers:
+                    numbers[name] = len(names)
+                    names.append(name)
+        _refuse_names(names, options, scored.name)
+        table = OutcomeTable(names)
+        left_out = Counter[str]()
+        baseline = None if options.baseline is None else numbers[options.baseline]
+        for group in groups.iter_groups():
+            policies = {
+                member.line.index: numbers[name]
+                for member in group.members
+                if (name := member.record.get(_POLICY)) is not None
+            }
+            add_group(group, policies, table, baseline, left_out)
+        judge = ", ".join(sorted(groups.judges))
+        metrics = record or groups.metrics
+    outcomes = table.outcomes()
+    if not len(outcomes.chars):
+        raise InputError(
+            f"{scored.name}: no prompt was answered by two of the policies {', '.join(names)}. ",
+            naming("Name the field of the task, or that of the prompt, with $group_by."),
+        )
+    if not len(outcomes.won):
+        kinds = {} if metrics is None else metrics.failures_by_kind
+        reason = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+        raise TooManyUnscoredError(f"no comparison has a verdict ({reason or 'none was asked'}).")
+    board = build_leaderboard(outcomes, options.baseline)
+    return extended(
+        Ranking,
+        board,
+        inputs=tuple(uris),
+        judge=judge,
+        judged_by=None if metrics is None else metrics.judge,
+        stopped_by=None if record is None else record.stopped_by,
+        calls=0 if record is None else record.calls,
+        known=board.n_verdicts if record is None else record.journal_hits,
+        left_out=dict(sorted(left_out.items())),
+        sentence=sentence_of(board, judge),
+    )
 
 
 @contextmanager
-def _reading(task: Task, options: RankOptions, run: RunContext) -> Iterator[Contest]:
-    """Read the inputs and find the policies; blocks."""
-    contest = Contest(options, run.settings.input.group_by, run.plan, run.metrics)
-    with task.sources(run) as sources, index_input(sources, run, key_of=contest) as index:
-        # Rollouts that share an index are samples of one policy here, and no duplicates.
-        refuse_input(index, strict=run.settings.input.strict and run.metrics.rejected_lines > 0)
-        contest.find_prompts(index)
-        yield contest
-
-
-def _plan_of(
-    contest: Contest, judges: JudgeSet, journal: Journal | None, run: RunContext
-) -> RankPlan:
-    """Count the comparisons that are known, and estimate the others."""
-    metrics = run.metrics
-    metrics.known = metrics.known_calls = 0
-    if journal is not None and journal.has_verdicts:
-        add_known((group for _, group in contest.iter_groups()), contest.plan, judges, metrics)
-    estimate = RunEstimate(metrics.comparisons_planned)
-    if has_remote_judge(run.settings):
-        estimate = estimate_rest(run, journal)
-    return RankPlan(
-        policies=tuple(contest.policies),
-        prompts=len(contest.chosen),
-        pairs=sum(map(len, contest.chosen.values())),
-        left_out=dict(sorted(contest.left_out.items())),
-        estimate=estimate,
-        forecast=contest.forecast(),
-    )
+def _reading(
+    scored: ScoredInput, names: Sequence[str], path: str | None, run: RunContext
+) -> Iterator[ScoredRun]:
+    """Read scored rollouts, each with the name of its policy."""
+    policy_of: Callable[[Record], Record]
+    if path is not None:
+        policy_of = lambda record: {_POLICY: _name_at(record, path)}  # noqa: E731
+    else:
+        # Files are read in their order: as many are finished as come before this one.
+        policy_of = lambda record: {_POLICY: names[len(groups.files)]}  # noqa: E731
+    with ScoredRun(scored, run.settings, kept_of=policy_of) as groups:
+        groups.read(run.store)
+        yield groups

@@ -81,22 +81,6 @@ class PricedPoint(Point):
     is_best: bool = False
 
 
-def draw_series(points: Sequence[Point], what: str) -> Markup:
-    """Return values in order with their intervals; a gap where there is no value."""
-    axis = _Axis.of(points)
-    if axis is None:
-        return Markup()
-    step = _WIDTH / len(points)
-    every = -(-len(points) // _PLACES)
-    parts = []
-    for number, point in enumerate(points):
-        x = (number + 0.5) * step
-        parts += axis.marks(x, point)
-        if point.place and number % every == 0:
-            parts.append(_text(x, _HEIGHT - 4, "middle", point.place))
-    return _svg(what, [*parts, *axis.ends()])
-
-
 def draw_costs(points: Sequence[PricedPoint], what: str) -> Markup:
     """Return values over their costs, on a logarithmic scale where all cost something, with a line
     through those that nothing cheaper beats.

@@ -9,7 +9,7 @@ from functools import reduce
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.products.report.blocks import Blocks, packed
-from genrm_cli.products.report.charts import Point, draw_histogram, draw_series, number_text
+from genrm_cli.products.report.charts import draw_histogram, number_text
 from genrm_cli.products.report.content import RunPage, page_index, page_values, read_run
 from genrm_cli.products.report.render_page import render_page
 from genrm_cli.products.report.report_figures import FORMAT, reason_text
@@ -32,12 +32,10 @@ class PolicySection:
     Attributes:
         ranking: what `ranking.html.jinja` shows.
         inputs: the files of the policies.
-        curve: Elo over steps; empty for policies without an order.
     """
 
     ranking: object
     inputs: Sequence[str]
-    curve: Sequence[Point] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +90,7 @@ def write_report(
         blocks.finish()
         values = page_values(runs, settings.judge.redact_pattern)
         if policies is not None:
-            values |= {
-                "ranking": policies.ranking,
-                "curve": draw_series(policies.curve, "Elo"),
-            }
+            values["ranking"] = policies.ranking
         page = render_page(
             "report.html.jinja",
             "report.js",

@@ -7,12 +7,11 @@ from itertools import permutations
 from pathlib import Path
 
 from genrm_cli.products.ranking.outcomes import Outcomes, OutcomeTable
-from genrm_cli.verdicts import Verdict
 
 SYSTEMS = ["bard", "claude", "gpt35", "gpt4", "vicuna-13b"]
 ORDERS = list(permutations(range(5), 2))
 LINES = (Path(__file__).with_name("gpt4_on_vicuna.txt")).read_text().split()
-VERDICTS = {"1": Verdict(4.0, 2.0, 2.0), "2": Verdict(2.0, 4.0, 5.0), "=": Verdict(3.0, 3.0, 3.5)}
+SHARES = {"1": 1.0, "2": 0.0, "=": 0.5}
 
 
 def recorded_outcomes(lines: list[str] = LINES, orders: list[tuple[int, int]] = ORDERS) -> Outcomes:
@@ -22,5 +21,5 @@ def recorded_outcomes(lines: list[str] = LINES, orders: list[tuple[int, int]] = 
         table.begin_prompt(dict.fromkeys(range(5), 1.0))
         for (first, second), won in zip(ORDERS, line, strict=True):
             if (first, second) in orders:
-                table.add(first, second, 0.0, VERDICTS[won])
+                table.add(first, second, SHARES[won])
     return table.outcomes()

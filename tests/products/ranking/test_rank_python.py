@@ -6,19 +6,13 @@ PROMPTS = [f"What is {n}?" for n in range(21)]
 
 
 def test_responses_in_memory_are_ranked() -> None:
-    """Policies are given by name with a response to each prompt, or several; nothing is left on
-    disk.
-    """
+    """Policies are given by name with a response to each prompt; nothing is left on disk."""
     new = [
         f"The number {n} is written with digits, and what follows it is {n + 1}." for n in range(21)
     ]
     found = genrm.rank({"old": ["no"] * 21, "new": new}, PROMPTS, judge="lexical")
     assert [(row.name, row.win_rate) for row in found.policies] == [("new", 1.0), ("old", 0.0)]
-    assert found.findings[0].startswith("lexical-2 prefers new to old")
-    several = genrm.rank(
-        {"old": [("no", "nor")] * 21, "new": [("a", "b")] * 21}, PROMPTS, samples=2, judge="lexical"
-    )
-    assert several.n_verdicts == 84
+    assert found.sentence.startswith("lexical prefers new to old")
 
 
 async def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.metrics.prediction_powered import (
+from genrm_cli.products.evaluation.prediction_powered import (
     LabelStratum,
     plan_labels,
     prediction_powered,
