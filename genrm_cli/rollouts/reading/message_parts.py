@@ -4,7 +4,6 @@ A part is a text, or an object whose `type` or only key says what it is: OpenAI,
 (`functionCall`), Bedrock (`toolUse`), the AI SDK (`tool-call`) and OpenTelemetry (`content` for
 `text`). A part that holds text and is none of these is refused: nothing vanishes."""
 
-import json
 from collections.abc import Iterable
 
 from genrm_cli.json_types import JsonObject
@@ -13,6 +12,7 @@ from genrm_cli.rollouts.reading.values import (
     first_text,
     is_objects,
     iter_strings,
+    json_of,
     kind_of,
     object_or_empty,
     text_or_empty,
@@ -112,7 +112,7 @@ def read_part(part: object) -> Part:
     if plain in ("text", "") and isinstance(part.get("content"), str):
         return str(part["content"])
     if "json" in part:
-        return json.dumps(part["json"], ensure_ascii=False)
+        return json_of(part["json"])
     return _read_media(part, kind or next(map(str, part), "part"))
 
 
@@ -126,12 +126,12 @@ def call_of(call: object) -> ToolCall:
         # the line.
         return ToolCall("", call)
     if not isinstance(call, dict):
-        return ToolCall("", json.dumps(call, ensure_ascii=False))
+        return ToolCall("", json_of(call))
     function = call.get("function", call)
     if isinstance(function, str):  # inspect_ai
         return ToolCall(function, arguments_of(call, "function"))
     if not isinstance(function, dict):
-        return ToolCall("", json.dumps(function, ensure_ascii=False))
+        return ToolCall("", json_of(function))
     return ToolCall(name_of_call(call), arguments_of(function))
 
 
@@ -151,7 +151,7 @@ def arguments_of(call: JsonObject, *frame: str) -> str:
     if value is None:
         left = {key: each for key, each in call.items() if key not in (*_CALL_FRAME, *frame)}
         value = left if any(map(is_prose, iter_strings(left))) else ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json_of(value)
 
 
 def result_text(result: JsonObject) -> str:
@@ -165,7 +165,7 @@ def result_text(result: JsonObject) -> str:
         texts = [first_text(each, ("text", "logs")) for each in value]
         if all(texts):
             return "\n".join(texts)
-    return json.dumps(value, ensure_ascii=False)
+    return json_of(value)
 
 
 def _text_of_part(part: Part) -> str:

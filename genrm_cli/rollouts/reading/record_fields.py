@@ -3,11 +3,12 @@ truncation.
 """
 
 import json
+from functools import partial
 from typing import Any
 
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.reading.messages import REASONING
-from genrm_cli.rollouts.reading.values import is_objects, json_in, object_or_empty, words
+from genrm_cli.rollouts.reading.values import is_objects, json_in, json_of, object_or_empty, words
 from genrm_cli.rollouts.rollout import Items, Media, Rollout, Turns, UnreadableRecordError
 
 # Looked up in this order; the first field with a value names the task.
@@ -98,15 +99,17 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
         value = object_or_empty(holder).get("tools")
         tools = json_in(value) if isinstance(value, str) else value
         if tools and is_objects(tools):
-            return tuple(map(_text_of_tool, tools))
+            # In a JSON text, a null is the writer's own.
+            text_of = json_of if tools is value else partial(json.dumps, ensure_ascii=False)
+            return tuple(text_of(_nested_tool(tool)) for tool in tools)
     return ()
 
 
-def _text_of_tool(tool: JsonObject) -> str:
+def _nested_tool(tool: JsonObject) -> JsonObject:
     if tool.get("type", "function") == "function" and not isinstance(tool.get("function"), dict):
         function = {name: value for name, value in tool.items() if name != "type"}
-        tool = {"type": "function", "function": function}
-    return json.dumps(tool, ensure_ascii=False)
+        return {"type": "function", "function": function}
+    return tool
 
 
 def excluded_of(record: JsonObject) -> str | None:

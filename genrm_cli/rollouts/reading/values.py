@@ -59,6 +59,19 @@ def object_or_empty(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def json_of(value: object) -> str:
+    """Return the JSON text of a value of a line, without the members that are null: Arrow writes
+    them into objects of other shapes that share a column, and nobody else did.
+    """
+    return json.dumps(_without_nulls(value), ensure_ascii=False)
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return list(map(_without_nulls, value)) if isinstance(value, list) else value
+
+
 def objects_in(value: object) -> list[Record]:
     """Return the objects of a list; none for anything else."""
     return [each for each in list_or_empty(value) if isinstance(each, dict)]
