@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from functools import lru_cache
 
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.rollout import Rollout, Turn, Turns
@@ -25,6 +26,7 @@ def group_key(rollout: Rollout, line: int | str, override: str | None = None) ->
     return key
 
 
+@lru_cache(maxsize=8)  # the rollouts of a task ask again, each several times
 def digest_of_prompt(prompt: Turns) -> int:
     """Return a 64-bit digest of a conversation: equal conversations, equal digests."""
     digest = hashlib.blake2b(digest_size=8)

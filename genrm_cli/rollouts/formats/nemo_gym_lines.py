@@ -4,7 +4,9 @@ line; and the requests of its `genrm_compare`.
 Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
 """
 
+import marshal
 from collections.abc import Sequence
+from functools import lru_cache
 
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format, Score, annotate_line
@@ -22,21 +24,33 @@ from genrm_cli.rollouts.reading.record_fields import (
     is_unjudged,
     rollout_of,
 )
+from genrm_cli.rollouts.reading.templates import KEPT_PROMPTS, MOST_KEPT_CHARS
 from genrm_cli.rollouts.rollout import (
+    Media,
     Rollout,
+    Turns,
     UnreadableRecordError,
     has_client,
     split_opening,
 )
 
 
+def _read_asked(packed: bytes) -> tuple[Turns, tuple[Media, ...]]:
+    """Return the prompt of a request and its images, from its input and its instructions."""
+    asked = read_messages(messages_of_request(*marshal.loads(packed)))  # noqa: S302  (packed below)
+    return turns_of_messages(asked), media_of_messages(asked)
+
+
+# The lines of a task have one prompt, and are often neighbours.
+_read_known = lru_cache(maxsize=KEPT_PROMPTS)(_read_asked)
+
+
 def _read(record: Record) -> list[Rollout]:
     request = record.get("responses_create_params")
     if not isinstance(request, dict):
         raise UnreadableRecordError("responses_create_params is not an object")
-    asked = read_messages(messages_of_request(request.get("input"), request.get("instructions")))
-    prompt = turns_of_messages(asked)
-    media = media_of_messages(asked)
+    packed = marshal.dumps([request.get("input"), request.get("instructions")], 2)
+    prompt, media = (_read_known if len(packed) <= MOST_KEPT_CHARS else _read_asked)(packed)
     response = record.get("response")
     if is_empty(response):
         return [rollout_of(record, prompt, None, prompt_media=media)]

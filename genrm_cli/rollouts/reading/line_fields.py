@@ -129,8 +129,8 @@ def _responses_in(record: JsonObject) -> list[str]:
     """Return the fields that could be the response; a field that repeats another counts once."""
     present = [
         name
-        for name in RESPONSE_NAMES
-        if name in record and isinstance(record[name], _KINDS.get(name, _ANSWERS))
+        for name in filter(record.__contains__, RESPONSE_NAMES)
+        if isinstance(record[name], _KINDS.get(name, _ANSWERS))
     ]
     present += _replies_in(record)
     texts = {name: set(iter_texts(record[name])) for name in present}
@@ -146,7 +146,7 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
     """Return the fields that could be the prompt; a field whose text another contains does not
     count.
     """
-    present = [name for name in PROMPTS if name in record and name not in responses]
+    present = [name for name in filter(record.__contains__, PROMPTS) if name not in responses]
     present += [name for name in REQUESTS if is_request(record.get(name))]
     asked = {name: _asked(record, name, responses) for name in present}
     texts = {name: list(iter_texts(value)) for name, value in asked.items()}

@@ -111,6 +111,9 @@ def read_messages(messages: Iterable[object]) -> list[ChatMessage]:
     are.
     """
     every = list(messages)
+    read = [each for each in every if isinstance(each, ChatMessage)]
+    if len(read) == len(every):
+        return read
     tools = _names_of_calls(every)
     return [_read_message(each, tools, f"message {at}") for at, each in enumerate(every, 1)]
 
@@ -171,6 +174,8 @@ def _names_of_calls(messages: Iterable[object]) -> dict[str, str]:
     """Return the names of the tools that messages call, by the ids of the calls."""
     names = {}
     for message in objects_in([*messages]):
+        if "tool_calls" not in message and "call_id" not in message:
+            continue
         calls = [(call, "id") for call in objects_in(message.get("tool_calls"))]
         for call, key in (*calls, (message, "call_id")):
             if key in call and (name := name_of_call(call)):

@@ -37,6 +37,14 @@ _MEDIA_FIELDS = words("image images video videos audio audios")
 # OpenAI, Anthropic, Gemini, Bedrock.
 _STOP_FIELDS = words("finish_reason stop_reason finishReason stopReason")
 _NESTED_STOPS = words("incomplete_details.reason message.stop_reason")
+# Of a line with none of these, no limit is known that cut it off.
+_ENDS = frozenset(
+    (*_STOP_FIELDS, *words("incomplete_details message remove_sample truncated is_truncated"))
+)
+# Of a line with none of these, no reason is known to exclude it.
+_EXCLUDING = frozenset(
+    words("mask_sample instance_config sample_loss_mask remove_sample error ok _ng_failure_class")
+)
 _CUT_OFF = frozenset(
     words("length max_tokens max_output_tokens max_length model_length token_limit max_seq_len")
 )
@@ -56,11 +64,10 @@ def rollout_of(record: JsonObject, prompt: Turns, response: Items | None, **know
         "is_truncated": is_truncated(record),
         "excluded": excluded_of(record),
     }
-    columns = ((name, record.get(name)) for name in _MEDIA_FIELDS)
     media = [
         Media(name.removesuffix("s"))
-        for name, value in columns
-        if value and isinstance(value, list | dict)
+        for name in _MEDIA_FIELDS
+        if name in record and record[name] and isinstance(record[name], list | dict)
     ]
     prompt = tuple([turn for turn in prompt if turn.role != REASONING])
     prompt_media = (*known.pop("prompt_media", ()), *media)
@@ -116,6 +123,8 @@ def excluded_of(record: JsonObject) -> str | None:
     """Return why a rollout must not be compared according to its writer: it is masked, or it
     failed. What a judge failed to verify can be judged: its mask is no word about the rollout.
     """
+    if _EXCLUDING.isdisjoint(record):
+        return None
     failure = record.get(FAILURE_CLASS)
     is_whole = is_unjudged(record)
     if not is_whole and any(field_at(record, path) is True for path in _MASKS):
@@ -153,6 +162,8 @@ def failure_of(error: object) -> str | None:
 
 def is_truncated(record: JsonObject) -> bool:
     """Whether a record, a reply or its choice says that a limit cut the response off."""
+    if _ENDS.isdisjoint(record):
+        return False
     reasons = list(map(record.get, _STOP_FIELDS))
     reasons += [field_at(record, path) for path in _NESTED_STOPS]
     if any(isinstance(reason, str) and reason.lower() in _CUT_OFF for reason in reasons):

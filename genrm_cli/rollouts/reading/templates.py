@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.resources import files
 
 from genrm_cli.rollouts.reading.known_names import ROLES
@@ -43,6 +43,9 @@ _TEMPLATES = [
         files("genrm_cli.rollouts.reading").joinpath("templates.toml").read_text("utf-8")
     )["template"]
 ]
+KEPT_PROMPTS = 128
+"""Prompts that are read once; longer ones than `MOST_KEPT_CHARS` are read for each line."""
+MOST_KEPT_CHARS = 65_536
 # Other names of roles, and the marks that stand for one.
 _ROLES = {
     **ROLES,
@@ -95,6 +98,12 @@ class DecodedPrompt:
 
 
 def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
+    """Read a prompt that a tokenizer may have decoded; see `_read_prompt`."""
+    # The lines of a task have one prompt, and are often neighbours.
+    return _read_known(text, role) if len(text) <= MOST_KEPT_CHARS else _read_prompt(text, role)
+
+
+def _read_prompt(text: str, role: str) -> DecodedPrompt:
     """Read a prompt that a tokenizer may have decoded.
 
     It is split at a template's tokens if it begins with one or ends where the policy begins; else,
@@ -117,6 +126,9 @@ def read_prompt(text: str, role: str = "user") -> DecodedPrompt:
     if marks := _proven_roles(text):
         return _prompt_of_marks(text, marks, None)
     return DecodedPrompt((Turn(role, text),), opened=opened_at_end(text, is_template=False))
+
+
+_read_known = lru_cache(maxsize=KEPT_PROMPTS)(_read_prompt)
 
 
 def messages_of(turns: Turns) -> list[dict[str, str]]:
@@ -182,9 +194,10 @@ def _proven_roles(text: str) -> list[re.Match[str]]:
     none.
     """
     for pattern in (_ROLE_LINE, _ROLE_GLUED, _ROLE_HARMONY):
-        marks = list(pattern.finditer(text))
-        if not marks or marks[0].start() or marks[0]["role"] not in ("system", "user"):
+        first = pattern.match(text)
+        if first is None or first["role"] not in ("system", "user"):
             continue
+        marks = list(pattern.finditer(text))
         last = marks[-1]
         awaits = _PREFILL.fullmatch(text, last.end()) or opened_at_end(
             text[last.start() :], is_template=True

@@ -1,0 +1,40 @@
+"""What reading a line costs, counted: the prompt of a task is read once."""
+
+import json
+import sys
+from collections import Counter
+
+from genrm_cli.rollouts.formats import recognise
+
+
+def calls_while_reading(lines):
+    """Count the calls of our functions while lines are read, each a JSON of its own."""
+    records = [json.loads(json.dumps(line)) for line in lines]
+    calls = Counter()
+
+    def count(frame, event, _):
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+
+    sys.setprofile(count)
+    try:
+        for record in records:
+            recognise(record).read(record)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def gym_line(question, answer):
+    """Make a row of NeMo Gym with three messages in its prompt."""
+    asked = [{"role": role, "content": question} for role in ("system", "user", "user")]
+    message = {"type": "message", "role": "assistant", "content": answer}
+    return {"responses_create_params": {"input": asked}, "response": {"output": [message]}}
+
+
+def test_the_prompt_of_a_task_is_read_once():
+    """Messages and decoded texts alike: further lines of the task cost their responses only."""
+    rows = [gym_line("Why is the sky so blue?", f"Answer {i}.") for i in range(8)]
+    assert calls_while_reading(rows)["_read_message"] == 3 + 8
+    texts = [{"prompt": "Why is it so green?", "completion": f"Answer {i}."} for i in range(8)]
+    assert calls_while_reading(texts)["_read_prompt"] == 1
