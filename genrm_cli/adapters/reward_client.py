@@ -80,12 +80,14 @@ class _Said:
     Attributes:
         is_alive: the server waits for others, or is busy.
         later_s: when to ask again; 0 if it does not say.
+        since_s: when it was so, on the monotonic clock.
     """
 
     answer: Json | None = None
     error: str = ""
     is_alive: bool = False
     later_s: float = 0.0
+    since_s: float = field(default_factory=time.monotonic)
 
 
 class RewardServerError(Exception):
@@ -176,6 +178,7 @@ class RewardClient:
         principle: str | None = None,
         reference: str | None = None,
         record: Mapping[str, Any] | None = None,
+        evaluates: bool = False,
     ) -> Json:
         """Return the reply of `POST /v1/groups`; `rewards` has a number or None for each response.
 
@@ -187,12 +190,17 @@ class RewardClient:
                 judge.
             record: further fields of the task, such as the reference answer.
 
+            evaluates: whether each response is compared with the answer in the server's
+                `--reference` file only. Its reward is then the share of comparisons that it wins.
+
         Raises:
             RewardServerError: as the class says. A failure of the judge is not an error but a
                 reward of None.
         """
         shown = [_response(each, reference, record) for each in responses]
         body = _body(messages, principle, responses=shown)
+        if evaluates:
+            body["as"] = "reference"
         return await self.post("/v1/groups", body, group=json.dumps(body, sort_keys=True))
 
     async def score_rows(
@@ -324,7 +332,6 @@ class RewardClient:
         failing_since_s = None
         while True:
             url = self._server_for(group)
-            begun_s = time.monotonic()
             said = await self._ask(method, url, path, body, group)
             if said.answer is not None:
                 return said.answer
@@ -335,7 +342,7 @@ class RewardClient:
                 continue
             if self._server_for(group) != url:  # it is away for too long
                 continue
-            failing_since_s = failing_since_s or begun_s
+            failing_since_s = failing_since_s or said.since_s
             wait_s = said.later_s or pause_s
             if time.monotonic() + wait_s - failing_since_s > self.try_for_s:
                 raise RewardServerError(
@@ -352,7 +359,10 @@ class RewardClient:
         try:
             reply = await self._send(method, url, path, body, group)
         except httpx.TransportError as lost:
-            said = _Said(error=f"{type(lost).__name__} {lost}".rstrip())
+            # The server may have been there until a connection broke, but not while none came up.
+            is_unreached = isinstance(lost, httpx.ConnectError | httpx.ConnectTimeout)
+            since_s = begun_s if is_unreached else time.monotonic()
+            said = _Said(error=f"{type(lost).__name__} {lost}".rstrip(), since_s=since_s)
             is_missed = True
         else:
             said = _said_in(reply)
@@ -367,7 +377,7 @@ class RewardClient:
             known.is_there()
             return replace(said, is_alive=True)
         elif is_missed:
-            known.away_since_s = known.away_since_s or begun_s
+            known.away_since_s = known.away_since_s or said.since_s
         return said
 
     def _server_for(self, group: str) -> str:

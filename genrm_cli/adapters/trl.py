@@ -16,6 +16,7 @@ import torch.distributed as ranks
 from genrm_cli.adapters.reward_client import Json, MissingRewardError, RewardClient
 
 Reward = float | None
+_ABOUT = ("principle", "reference", "genrm_as")  # columns that are read if they exist
 _JUDGE_TIMEOUT = timedelta(days=1)  # the client gives up long before, unless the server works on it
 
 
@@ -28,7 +29,9 @@ class GenrmReward:
     The rows of a prompt may be spread over processes: they are gathered, each group is scored once,
     and every process gets its own part back. Rows belong to one group if they have the same
     `prompt_id`, or the same prompt where the data set has no such column. Columns `principle`,
-    `reference` and `prompt_id` are read if they exist. It is asynchronous, so other asynchronous
+    `reference` and `prompt_id` are read if they exist. Rows whose column `genrm_as` is `reference`
+    are evaluated: each completion's reward is the share of comparisons that it wins against the
+    answer in the server's `--reference` file. It is asynchronous, so other asynchronous
     functions run at the same time. It can be pickled before it is first called."""
 
     __name__ = "genrm"  # its name in TRL's logs
@@ -82,7 +85,7 @@ class GenrmReward:
             self._ranks = ranks.new_group(backend="gloo", timeout=_JUDGE_TIMEOUT)
         nothing = [None] * len(prompts)
         ids = columns.get("prompt_id") or [json.dumps(prompt) for prompt in prompts]
-        asked_for = (columns.get(name) or nothing for name in ("principle", "reference"))
+        asked_for = (columns.get(name) or nothing for name in _ABOUT)
         records = [
             {name: columns[name][place] for name in self._fields} for place in range(len(prompts))
         ]
@@ -127,7 +130,8 @@ class GenrmReward:
                 [row[2] for row in rows],
                 principle=rows[0][3],
                 reference=rows[0][4],
-                record=rows[0][5],
+                evaluates=rows[0][5] == "reference",
+                record=rows[0][6],
             )
             for rows in groups
         )

@@ -25,6 +25,8 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
 
     Settings: `+reward.genrm.url=...`, `+reward.genrm.on_failure=...` and others of `RewardClient`;
     `+reward.genrm.fields=[task_type]` names fields of `extra_info` that the server reads.
+    With `+reward.genrm.validation=reference`, samples of validation are compared only with the
+    answers in the server's `--reference` file.
     verl requires a number for every sample, so one without a reward is an error unless `on_failure`
     is set; in validation it is NaN."""
 
@@ -32,6 +34,10 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
         super().__init__(config, tokenizer, compute_score)
         given = dict(config.reward.get("genrm") or {})
         self._fields = given.pop("fields", ())
+        validation = given.pop("validation", None)
+        if validation not in (None, "reference"):
+            raise ValueError(f"validation is {validation!r}; expected reference")
+        self._evaluates = validation == "reference"
         self._client = RewardClient(**given)
         rollout = config.actor_rollout_ref.rollout
         self._size = int(rollout.n)
@@ -51,22 +57,29 @@ class GenrmRewardManager(RewardManagerBase):  # type: ignore[misc]
             size = self._size_in_validation if validates else self._size
         size = int(size)
         truth = (fields.get("reward_model") or {}).get("ground_truth")
-        if size > 1:
-            text = None  # without a token, not even one that ends it: a generation was aborted
-            if len(shown):
-                text = await self.loop.run_in_executor(
-                    None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True)
-                )
+        text = None  # without a token, not even one that ends it: a generation was aborted
+        if len(shown):
+            text = await self.loop.run_in_executor(
+                None, lambda: self.tokenizer.decode(shown, skip_special_tokens=True)
+            )
+        messages = [dict(message) for message in fields["raw_prompt"]]
+        about: Json = {
+            "principle": extra.get("principle"),
+            "reference": truth if isinstance(truth, str) else None,
+            "record": {name: extra.get(name) for name in self._fields},
+        }
+        if validates and self._evaluates:
+            group = await self._client.score_group(messages, [text], evaluates=True, **about)
+            reply = {**group["responses"][0], "metrics": group["metrics"]}
+        elif size > 1:
             try:
                 reply = await self._client.score_member(
                     f"{_run_id()}{fields['uid']}",
                     _member_id(fields, size, shown.tolist()),
                     size,
-                    [dict(message) for message in fields["raw_prompt"]],
+                    messages,
                     text,
-                    principle=extra.get("principle"),
-                    reference=truth if isinstance(truth, str) else None,
-                    record={name: extra.get(name) for name in self._fields},
+                    **about,
                 )
             except RewardServerError as error:
                 if validates and "priority" in fields:

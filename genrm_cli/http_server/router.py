@@ -156,9 +156,7 @@ def _crowded(scope: Scope) -> Response | None:
     """Return the refusal of a request on one connection too many; None if it may pass."""
     if not scope.get("state", {}).get("is_crowded"):
         return None
-    response = _last_response(429, "busy", "too many connections for the limit of open files")
-    response.headers["Retry-After"] = "3"
-    return response
+    return _last_response(429, "busy", "too many connections for the limit of open files")
 
 
 def _last_response(status: int, kind: str, message: str) -> Response:

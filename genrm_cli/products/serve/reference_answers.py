@@ -2,13 +2,17 @@
 comparable over the steps of a training.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
+from genrm_cli.groups.results import GroupRewards
+from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.metrics.running_stats import (
     Mergeable,
     RunningStats,
@@ -17,6 +21,7 @@ from genrm_cli.metrics.running_stats import (
 )
 from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.products.serve.served_scorer import ServedScorer
+from genrm_cli.rewards.compose import NO_REWARD
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
@@ -142,26 +147,66 @@ class ReferenceAnswers:
         Equal responses share a comparison, and count each. The answer is shown first for one half
         of the responses, second for the others. A panel gives its joint verdict. Comparisons
         without one after `timeout_s` have failed."""
+        judged = await self._judge(group, self._plan, timeout_s)
+        if judged is None:
+            return None
+        won = _won(judged, self._plan)
+        indices = range(1, judged.size)
+        failed = sum(won[index] is None for index in indices)
+        wins = [share for index in indices if (share := won[index]) is not None]
+        counts = WinCounts()
+        counts.add(wins, failed)
+        return ReferenceComparisons(counts, [outcome for _, outcome in judged.results])
+
+    async def evaluate(self, group: Group, timeout_s: float | None) -> GroupRewards | None:
+        """Return as rewards which share of its comparisons with the answer, in both orders, each
+        response wins, 0 to 1; None if there is no answer.
+        """
+        plan = replace(self._plan, pairing=replace(self._plan.pairing, both_orders=True))
+        judged = await self._judge(group, plan, timeout_s)
+        if judged is None:
+            return None
+        won = _won(judged, plan)
+        calibration = self._scorer.running.fitted
+        (rewards,) = reward_verdicts([verdicts_of(judged, plan)], plan, calibration)
+        scores = [
+            replace(
+                score,
+                index=index,
+                numbers=NO_REWARD._replace(reward=won[index + 1]),
+                status="unscored" if won[index + 1] is None else "scored",
+                why_unscored=score.why_unscored if won[index + 1] is None else None,
+                equal_to=None,
+            )
+            for index, score in enumerate(rewards.scores[1:])
+        ]
+        return replace(rewards, scores=scores, columns={}, reliability=None, chance=None)
+
+    async def _judge(
+        self, group: Group, plan: GroupPlan, timeout_s: float | None
+    ) -> JudgedGroup | None:
         first = group.rollouts[0]
         answer = self._answers.get(digest_of_prompt(first.prompt))
         if answer is None:
             return None
         rollouts = [replace(first, response=answer, excluded=None), *group.rollouts]
-        arriving = self._scorer.arriving(group.key or "", len(rollouts), self._plan)
-        judged = await arriving.judge(Group(group.key, rollouts), timeout_s)
-        return _compared(judged, self._plan)
+        arriving = self._scorer.arriving(group.key or "", len(rollouts), plan)
+        return await arriving.judge(Group(group.key, rollouts), timeout_s)
 
 
-def _compared(judged: JudgedGroup, plan: GroupPlan) -> ReferenceComparisons:
-    won = {0: 0.5}  # by index; the answer is the first, and those that are equal to it tie
+def _won(judged: JudgedGroup, plan: GroupPlan) -> dict[int, float | None]:
+    """Return by index which share of its comparisons with the answer, which is the first, each
+    response wins, ties half; None without a verdict. A blank one loses without any.
+    """
+    won = defaultdict[int, list[float]](list)
+    won[0] = [0.5]  # those that are equal to it tie
     for (i, j, _), verdict in verdicts_of(judged, plan).used.items():
         preference = preferred(verdict)  # for the response shown first, -1 to 1
         if j == 0:
-            won[i] = (1 + preference) / 2
+            won[i].append((1 + preference) / 2)
         elif i == 0:
-            won[j] = (1 - preference) / 2
-    compared = [judged.copies.get(index, index) for index in (*judged.answered[1:], *judged.copies)]
-    wins = [won[index] for index in compared if index in won]
-    counts = WinCounts()
-    counts.add([*wins, *[0.0] * len(judged.blank)], failed=len(compared) - len(wins))
-    return ReferenceComparisons(counts, [outcome for _, outcome in judged.results])
+            won[j].append((1 - preference) / 2)
+    shares: dict[int, float | None] = dict.fromkeys(range(judged.size))
+    shares |= {index: fmean(each) for index, each in won.items()}
+    shares |= {copy: shares[index] for copy, index in judged.copies.items()}
+    return shares | dict.fromkeys(judged.blank, 0.0)

@@ -48,6 +48,7 @@ from genrm_cli.products.serve.served_answers import GroupAnswer, GroupCounts, Se
 from genrm_cli.products.serve.served_scorer import ServedScorer
 from genrm_cli.products.serve.steps import StepMetrics
 from genrm_cli.rollouts.group_keys import group_key
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.settings.components import GENRM
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
@@ -96,6 +97,7 @@ class RewardService:
         owner = f"{scorer.running.name} {settings.listen}"
         self.journal = KeptCohorts(scorer.journal, owner, settings.keep)
         self._ready: list[_Judged] = []
+        self._evaluations: dict[bytes, asyncio.Future[GroupAnswer]] = {}
         # The event loop holds tasks weakly.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -192,6 +194,39 @@ class RewardService:
             for member in members:
                 self._enter(entry, member, len(members))
         return await self._wait(entry.answer)
+
+    async def evaluate(
+        self, name: str, members: Sequence[Member], deadline_s: float | None = None
+    ) -> GroupAnswer:
+        """Return which share of its comparisons with the reference answer each member wins.
+
+        It waits for no other, and counts in no statistics. Raises `UnreadableRecordError` without
+        an answer to the prompt, and otherwise as `judge` does.
+        """
+        digest = b"".join(member.digest for member in members)
+        asked = self._evaluations.get(digest)
+        if asked is None:
+            asked = asyncio.ensure_future(self._evaluate(name, members, deadline_s))
+            self._evaluations[digest] = asked
+            asked.add_done_callback(lambda _: self._evaluations.pop(digest))
+            asked.add_done_callback(asyncio.Future.exception)  # nobody may be waiting
+        return await self._wait(asked)
+
+    async def _evaluate(
+        self, name: str, members: Sequence[Member], deadline_s: float | None
+    ) -> GroupAnswer:
+        references = None if self.steps is None else self.steps.references
+        rewards = None
+        if references is not None:
+            rewards = await references.evaluate(_group_of(members), deadline_s)
+        if rewards is None:
+            raise UnreadableRecordError(
+                "there is no reference answer to this prompt; as=reference needs the setting "
+                "reference, a file with one answer to each prompt of the evaluation"
+            )
+        counts = GroupCounts.of(rewards, len(members))
+        ids = tuple(member.id for member in members)
+        return GroupAnswer(name, ids, replace(rewards, comparisons=[]), counts)
 
     async def _wait(self, answer: "asyncio.Future[GroupAnswer]") -> GroupAnswer:
         self.waiting += 1

@@ -18,13 +18,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from genrm_cli.http_server.http_replies import JsonReply
-from genrm_cli.http_server.router import response_of
+from genrm_cli.http_server.router import RETRY_AFTER_S, response_of
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 _BLANK_EVERY_S = 15.0  # the shortest common limits are 30 s and 60 s
 _LONGEST_WAIT_S = 60.0
-_NEXT_TURN_S = 2
 _JOINING_S = 0.05  # until the server knows the member
 
 
@@ -32,8 +31,6 @@ class Waits:
     """The requests of clients that ask again."""
 
     def __init__(self) -> None:
-        # The server accepts half of all connections; the rest of these is for those that come.
-        self._most = max(1, max_connections() // 4)
         self._turns: dict[asyncio.Future[None], None] = {}  # the oldest first
 
     async def answer(
@@ -57,14 +54,15 @@ class Waits:
         if not task.cancelled():
             return response_of(task.result())
         response = response_of(JsonReply({"status": "waiting"}, 202))
-        response.headers["Retry-After"] = str(_NEXT_TURN_S if is_crowded else 0)
+        response.headers["Retry-After"] = str(RETRY_AFTER_S if is_crowded else 0)
         return response
 
     async def _wait(self, task: "asyncio.Future[JsonReply]", wait_s: float) -> bool:
         """Wait for a task; return whether others needed the connection."""
         turn = asyncio.get_running_loop().create_future()
         self._turns[turn] = None
-        if len(self._turns) > self._most:
+        # The server accepts half of all connections; half of these are for those that come.
+        if len(self._turns) > max_connections() // 4:
             oldest = next(iter(self._turns))
             del self._turns[oldest]
             oldest.set_result(None)

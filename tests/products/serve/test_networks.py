@@ -99,13 +99,13 @@ def test_restarts_count_only_while_the_server_is_away(genrm, judge_server):
     flags = (*judge_flags(judge_server.base_url), *QUICK)
 
     async def through_restarts(served, port):
-        client = RewardClient(served.url, try_for_s=12)
+        client = RewardClient(served.url, try_for_s=20)
         listen = ("--listen", f"127.0.0.1:{port}")
-        asked = asyncio.ensure_future(members(client, "restarts", (0, 0, 25)))
+        asked = asyncio.ensure_future(members(client, "restarts", (0, 0, 35)))
         for _ in range(2):
             await asyncio.sleep(3)
             await asyncio.to_thread(served.kill)
-            await asyncio.sleep(6)
+            await asyncio.sleep(10)
             served = await asyncio.to_thread(Served, genrm, *flags, *listen)
         try:
             return await asked
@@ -135,6 +135,7 @@ def test_a_server_that_is_gone_without_a_word_costs_one_timeout(served):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # 320 clients in one process
 def test_members_need_no_descriptor_while_they_wait(genrm, judge_server):
     """40 groups of 8, their members interleaved, at a server that may open 128 files."""
     with serving(genrm, *judge_flags(judge_server.base_url), *QUICK) as served:

@@ -59,6 +59,15 @@ class Call:
             raise UnreadableRecordError(f"?on_failure is not {ON_FAILURE.expected}")
         return "mean" if parsed == "mean" else float(parsed)
 
+    def evaluates(self, value: object = None) -> bool:
+        """Return whether a response is compared with the reference answer to its prompt, not with
+        its siblings, as its record or its URL says (`?as=reference`).
+        """
+        given = self.query.get("as") if value is None else value
+        if given not in (None, "reference"):
+            raise UnreadableRecordError(f"as is {given!r}, expected reference")
+        return given is not None
+
     def number_of(self, score: RolloutScore, answer: GroupAnswer) -> float:
         """Return the reward of a rollout, or the user's replacement, which is counted.
 

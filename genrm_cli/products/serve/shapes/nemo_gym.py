@@ -53,6 +53,9 @@ async def _verify(call: Call) -> JsonReply:
         )
     if rollout.index is not None:
         member = replace(member, id=str(rollout.index))
+    if call.evaluates(row.get("genrm_as")):
+        answer = await call.service.evaluate(group, [member])
+        return JsonReply(_verified(row, answer.rewards.scores[0], answer, call))
     size = call.cohort_size_of(row.get("cohort_size"))
     name = f"{group} attempt {attempt}"
     is_of_step = (rollout.task or "").startswith("group:")  # of one prompt and step

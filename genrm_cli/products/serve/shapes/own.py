@@ -56,7 +56,8 @@ async def _judge(call: Call) -> JsonReply:
         rollout_of(id_, name, body, response, service.plan)
         for id_, response in zip(ids, responses, strict=True)
     ]
-    answer = await service.judge(name, members, deadline_s)
+    judge = service.evaluate if call.evaluates(body.get("as")) else service.judge
+    answer = await judge(name, members, deadline_s)
     scores = [answer.score_of(id_) for id_ in ids]
     content: Record = {
         "id": name,
@@ -77,7 +78,11 @@ async def _join(call: Call) -> JsonReply:
     size = size_of(body.get("size"))
     service = call.service
     rollout = rollout_of(member_id, name, body, body, service.plan)
-    joining = service.join(name, size, rollout)
+    joining = (
+        service.evaluate(name, [rollout])
+        if call.evaluates(body.get("as"))
+        else service.join(name, size, rollout)
+    )
     del body, rollout  # the cohort has what it needs of them
     answer = await joining
     content: Record = {

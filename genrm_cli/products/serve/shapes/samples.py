@@ -103,7 +103,6 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
     name = f"sample-{digest_of([prompt, label]).hex()[:24]}"
     if said.get("group_id") is not None:
         name = identifier_of(said["group_id"], "group_id of a label")
-    size = call.cohort_size_of(said.get("size"))
     if not isinstance(response, str):
         raise UnreadableRecordError("the response is not a text")
     messages = prompt
@@ -114,6 +113,10 @@ async def join_sample(prompt: object, response: object, label: object, call: Cal
         text = asked.opened + text
     request = {"messages": said.get("messages") or messages, "principle": said.get("principle")}
     member = member_of("", line_of(name, request, {"text": text}), call.service.plan)
+    if call.evaluates(said.get("as")):
+        answer = await call.service.evaluate(name, [member])
+        return SampleResult(call, answer.rewards.scores[0], answer)
+    size = call.cohort_size_of(said.get("size"))
     asks_again = call.on_failure is None  # its client takes an error for a reason to ask again
     score, answer = await call.rounds.join(
         name, size, member, call.is_gone, is_named=False, asks_again=asks_again

@@ -1,0 +1,81 @@
+"""Evaluation while training: the share of comparisons that a response wins against a fixed
+answer.
+"""
+
+import asyncio
+
+import pytest
+from genrm_process import Genrm
+from served import judge_flags, serving, verify_row
+
+from genrm_cli.adapters.reward_client import RewardClient
+
+QUESTION = "Why is the sky blue?"
+ANSWER = "Rayleigh scattering" + " of light" * 8
+SHORT = "It is."
+LONG = ANSWER + " by the molecules of the air" * 6
+
+
+@pytest.fixture(scope="module")
+def evaluating(judge_process, tmp_path_factory):
+    """Keep a server with a reference answer to one prompt; its judge prefers longer texts."""
+    judge_process.restore()
+    genrm = Genrm(tmp_path_factory.mktemp("evaluating"))
+    genrm.write("answers.jsonl", [{"prompt": QUESTION, "completion": ANSWER}])
+    flags = ["--reference", "answers.jsonl", "--retries", "0", "--drain", "0.1s"]
+    with serving(genrm, *judge_flags(judge_process.base_url), *flags) as served:
+        yield served
+
+
+def test_a_single_response_has_a_comparable_number(evaluating, judge_server):
+    """In every shape, without siblings: 1 for the better one, 0 for a worse or a blank one, .5 for
+    the answer itself; each is compared in both orders.
+    """
+    rlhf = {"prompts": [QUESTION], "labels": ['{"as": "reference"}']}
+    row = {"_ng_task_index": 1, "genrm_as": "reference"}
+    for text, share in ((LONG, 1.0), (SHORT, 0.0), ("", 0.0), (ANSWER, 0.5)):
+        judge_server.reset()
+        group = {"messages": QUESTION, "responses": [{"text": text}]}
+        reply = evaluating.post("/v1/groups?as=reference", group).json()
+        assert reply["rewards"] == [share]
+        assert reply["status"] == "scored"
+        assert judge_server.stats()["requests"] == (2 if text in (LONG, SHORT) else 0)
+        member = {"size": 8, "messages": QUESTION, "text": text}
+        reply = evaluating.post("/v1/cohorts/eval/members/0?as=reference", member).json()
+        assert reply["reward"] == share
+        reply = evaluating.post("/openrlhf?size=8", {"query": [QUESTION + text], **rlhf}).json()
+        assert reply["rewards"] == [share]
+        if text:
+            reply = evaluating.post("/verify", verify_row(0, text, asked=QUESTION, **row)).json()
+            assert (reply["reward"], reply["failure_reason"]) == (share, None)
+
+
+def test_responses_of_one_prompt_do_not_matter_to_each_other(evaluating):
+    """Several samples of one prompt, and the mean is the win rate; nothing is calibrated."""
+    client = RewardClient(evaluating.url)
+    reply = asyncio.run(client.score_group(QUESTION, [SHORT, LONG, LONG], evaluates=True))
+    assert reply["rewards"] == [0.0, 1.0, 1.0]
+    assert reply["metrics"]["reward_mean"] == pytest.approx(2 / 3)
+    assert "genrm_calibration_comparisons 0.0" in evaluating.get("/metrics").text
+
+
+def test_a_judge_that_fails_gives_no_number(evaluating, judge_server):
+    """The reward is null with a reason, not a loss."""
+    judge_server.behave(fault={"status": 400})
+    group = {"messages": QUESTION, "responses": [{"text": LONG + " fails"}]}
+    reply = evaluating.post("/v1/groups?as=reference", group).json()
+    assert reply["rewards"] == [None]
+    assert reply["responses"][0]["reason_text"]
+
+
+def test_a_prompt_without_an_answer_is_an_error(evaluating, served):
+    """It names the setting and the remedy; so does a server without any, and another word."""
+    group = {"messages": "When?", "responses": [{"text": "a"}]}
+    for server, how, says in (
+        (evaluating, "reference", "no reference answer to this prompt"),
+        (served, "reference", "needs the setting reference"),
+        (served, "referense", "expected reference"),
+    ):
+        reply = server.post(f"/v1/groups?as={how}", group)
+        assert reply.status_code == 422
+        assert says in reply.text
