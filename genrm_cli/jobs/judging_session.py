@@ -132,7 +132,8 @@ class JudgingSession:
         """
         metrics = self._run.metrics
         if metrics.comparisons_planned > metrics.known:
-            await self._judges.probe()
+            largest = max(metrics.group_sizes, default=2)
+            await self._judges.probe(max(2, self.plan.lists.longest(largest)))
         yield
         metrics.stopped_by = self._stopped_by()
         if self._judges.is_remote:

@@ -133,6 +133,7 @@ class CachedJudge(Judge):
         asked.
         """
         policy = self._policy
+        self._judge.gives_verdicts |= stored is not None and stored.is_decided
         if stored is not None and (stored.is_decided or policy.with_failures):
             return stored
         if policy.only_known:

@@ -29,12 +29,14 @@ from typing import Any
 
 import orjson
 
+from genrm_cli.errors import Message
 from genrm_cli.judging.client import NO_KEY, CallError, KeyMask
 from genrm_cli.judging.context.learned_context import MAX_CUTS, LearnedContext
 from genrm_cli.judging.pacing.endpoint import Ending, Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import OtherModelEvent
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool, Slot
+from genrm_cli.judging.pacing.remedies import LIST_REMEDY
 from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
@@ -46,7 +48,14 @@ from genrm_cli.judging.profiles.profile import (
     sample_prompt,
 )
 from genrm_cli.judging.request_form import RefusedField, RequestForm, limit_of
-from genrm_cli.judging.requests import Images, JudgeRequest, Prompt, Reply, count_reply
+from genrm_cli.judging.requests import (
+    Images,
+    JudgeRequest,
+    ListwisePrompt,
+    Prompt,
+    Reply,
+    count_reply,
+)
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.verdicts import (
     Failure,
@@ -63,6 +72,7 @@ _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles
 _TRIAL_TOKENS = 16  # a few words, which even a slow server writes before the run is given up
 _TOKENS = " tokens"
 _ROUND = 64  # a divisor of usual limits
+_FAILED_LISTS = 8  # of a judge that fails with every second one, one run in 256 begins with so many
 _UNPROBED = "not probed"
 
 
@@ -121,6 +131,7 @@ class RemoteJudge:
             prepared before.
         context_tokens: the context length to which prompts are shortened.
         learned: what its requests have shown of the context.
+        gives_verdicts: whether it has ever given one, in this run or an earlier one.
         probe: the result of its probe, or of the probe before the verdicts in the journal; None if
             it was not asked.
     """
@@ -168,6 +179,8 @@ class RemoteJudge:
         self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
         self._turns = count_turns(profile)
         self._models = {model}
+        self.gives_verdicts = False
+        self._failed_lists: dict[FailureKind, set[bytes]] = {}
         self._renew()
 
     def _renew(self) -> None:
@@ -359,9 +372,25 @@ class RemoteJudge:
                     FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
                 )
         outcome.latency_s = loop_time_s() - started_s
-        if not isinstance(outcome.result, Failure):
+        if isinstance(outcome.result, Failure):
+            self._give_up_on_lists(request, outcome.result)
+        else:
             outcome.shortened = sent.chars
+            self.gives_verdicts = True
         return request.key, outcome
+
+    def _give_up_on_lists(self, request: JudgeRequest, failure: Failure) -> None:
+        """End the run if all lists fail alike from the beginning: each has many responses, and
+        further ones would only cost.
+        """
+        is_list = isinstance(request.prompt, ListwisePrompt) and len(request.prompt.responses) > 2
+        if self.gives_verdicts or not is_list or not failure.kind.is_parse_failure:
+            return
+        failed = self._failed_lists.setdefault(failure.kind, set())
+        failed.add(request.key)
+        if len(self._failed_lists) == 1 and len(failed) >= _FAILED_LISTS:
+            said = f"{self.name} scored none of {len(failed)} lists: {failure.kind}: "
+            self.pool.give_up(Message.of(f"{said}{failure.detail}. ", LIST_REMEDY))
 
     def _may_ask_again(self, request: JudgeRequest) -> bool:
         return request.extra is None or request.extra.take(self._turns)

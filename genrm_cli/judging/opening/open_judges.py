@@ -23,7 +23,7 @@ from genrm_cli.judging.pacing.judge_events import JudgeEvent, ProbeEvent
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
-from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile
+from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile, GradingProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RequestForm, override_fields
 from genrm_cli.metrics.event import OnEvent, ignore_event
@@ -268,8 +268,10 @@ class OpenJudges:
         timeout_s = judge.spec.config.limits.call_timeout
         return min(timeout_s, self._options.limits.deadline or timeout_s)
 
-    async def probe(self) -> None:
-        """Probe every remote judge, once, unless the options disable it."""
+    async def probe(self, list_size: int = 2) -> None:
+        """Probe every remote judge, once, unless the options disable it; those that compare lists,
+        with one of this size.
+        """
         await self.settle()
         async with self._probing:
             for judge in self.judges:
@@ -279,13 +281,13 @@ class OpenJudges:
                 return
             parts: list[str | Message] = []
             for judge in self.judges:
-                for warning in await self._probe(judge):
+                for warning in await self._probe(judge, list_size):
                     parts += ["; ", warning]
             self._probed = True
             if self.is_remote:
                 self._on_event(ProbeEvent(Message.of(*parts[1:]) if parts else None))
 
-    async def _probe(self, judge: _OpenJudge) -> list[Message]:
+    async def _probe(self, judge: _OpenJudge, list_size: int) -> list[Message]:
         if judge.remote is None or not judge.remote.may_ask():
             return []
         spec = judge.spec
@@ -293,6 +295,7 @@ class OpenJudges:
             judge.remote,
             self._call_timeout_s(judge),
             compares=spec.compares,
+            responses=list_size if spec.compares and _shows_lists(spec) else 2,
             role=spec.role,
             name=None if spec.compares or spec.role is not JUDGE else spec.config.name,
             on_event=self._on_event,
@@ -320,6 +323,10 @@ def idle_judges(
     for judge in judges.judges:
         judge.set_context(None, journal)
     return judges.with_journal(journal), judges.specs
+
+
+def _shows_lists(spec: JudgeSpec) -> bool:
+    return isinstance(spec.profile, GradingProfile) and spec.profile.whole_group
 
 
 async def _list_models(endpoint: Endpoint, timeout_s: float) -> dict[str, int | None] | None:

@@ -9,7 +9,13 @@ from genrm_cli.judging.client import CallError
 from genrm_cli.judging.opening.judge_spec import JUDGE, ModelRole
 from genrm_cli.judging.pacing.endpoint import Endpoint, loop_time_s
 from genrm_cli.judging.pacing.judge_events import ProbingEvent
-from genrm_cli.judging.pacing.remedies import CHECK_ADDRESS, SPENT, WRONG_PLACE, remedy_for_key
+from genrm_cli.judging.pacing.remedies import (
+    CHECK_ADDRESS,
+    LIST_REMEDY,
+    SPENT,
+    WRONG_PLACE,
+    remedy_for_key,
+)
 from genrm_cli.judging.profiles.profile import sample_prompt
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import LIMITS, RefusedField
@@ -31,6 +37,8 @@ _NOT_DOWN = (FailureKind.AUTH, FailureKind.SPENT, FailureKind.BAD_BODY)
 _CONVERSATION = (("user", "Which planet of the solar system is closest to the sun?"),)
 _GOOD = "Mercury is the planet closest to the sun. It goes round it in 88 days."
 _BAD = "I like turtles."
+# Further responses of a list.
+_WORSE = ("My bicycle is red.", "It rained all day.", "Two and two are four.", "Bread, please.")
 
 _PLAIN = SettingRef("profile", "nemotron-plain")
 _SKIPS = naming("$probe skips this test.", probe=False)
@@ -112,6 +120,7 @@ async def probe_judge(
     timeout_s: float,
     *,
     compares: bool = True,
+    responses: int = 2,
     role: ModelRole = JUDGE,
     name: str | None = None,
     on_event: OnEvent = ignore_event,
@@ -128,6 +137,7 @@ async def probe_judge(
             need all of it.
         compares: whether the better answer must get the better verdict; False for a grader of
             something else.
+        responses: of the list that a judge of lists is shown; others are shown two or one.
         name: its name in errors, for example that of a component; None to name only its model.
 
     Raises:
@@ -135,7 +145,7 @@ async def probe_judge(
     """
     endpoints = judge.pool.endpoints
     on_event(ProbingEvent([each.name for each in endpoints], judge.model, timeout_s))
-    probes = (_Probe(judge, endpoint, timeout_s, role) for endpoint in endpoints)
+    probes = (_Probe(judge, endpoint, timeout_s, role, responses) for endpoint in endpoints)
     faults = await asyncio.gather(*(probe.run(compares=compares) for probe in probes))
     all_down = all(fault is not None and fault.is_down for fault in faults)
     warnings: list[Message] = []
@@ -158,22 +168,25 @@ class _Probe:
     endpoint: Endpoint
     timeout_s: float
     role: ModelRole
+    responses: int = 2
 
     async def run(self, *, compares: bool) -> _Fault | None:
         """Return why the endpoint cannot be used, or None."""
-        first = await self._ask(_GOOD, _BAD)
+        bad = [_BAD, *(_WORSE[place % len(_WORSE)] for place in range(self.responses - 2))]
+        first = await self._ask(_GOOD, *bad)
         if isinstance(first.result, Failure):
             return await self._fault_of(first, first.result, compares=compares)
         if not compares:
             return None
-        second = await self._ask(_BAD, _GOOD)
+        second = await self._ask(*bad, _GOOD)
         if isinstance(second.result, Failure):
             return await self._fault_of(second, second.result, compares=compares)
         if _follows(first.result, second.result):
             return None
         if await self._ignores_responses(first):
             return self._dropping("its verdict does not follow the responses")
-        said = f"{_in_words(first.result)} shown first, {_in_words(second.result)} shown second"
+        last = "second" if self.responses == 2 else "last"
+        said = f"{_in_words(first.result)} shown first, {_in_words(second.result)} shown {last}"
         sign = f"it does not prefer a right answer to nonsense: {said}"
         return _Fault(self._unusable(sign, _INSANE_REMEDY))
 
@@ -192,12 +205,13 @@ class _Probe:
         # A refusal that names a field of the request is not about the model.
         if kind in (FailureKind.REFUSED, FailureKind.HTTP) and answer.refused is None:
             remedy = Message.of(await self._other_models(), remedy)
-        return _Fault(self._unusable(f"{kind}: {failure.detail}", remedy), is_down=is_down)
+        shown = f"shown {self.responses} responses: " if self.responses > 2 else ""
+        return _Fault(self._unusable(f"{shown}{kind}: {failure.detail}", remedy), is_down=is_down)
 
-    async def _ask(self, one: str, other: str) -> _ProbeAnswer:
-        """Ask about two answers and parse the reply, with one retry of what may pass."""
+    async def _ask(self, *responses: str) -> _ProbeAnswer:
+        """Ask about some answers and parse the reply, with one retry of what may pass."""
         judge = self.judge
-        request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, one, other), 0)
+        request = judge.prepare(sample_prompt(judge.profile, _CONVERSATION, *responses), 0)
         answer = _ProbeAnswer(Failure(FailureKind.NO_VERDICT, "not asked"))
         for _ in range(_TRIES):
             try:
@@ -255,6 +269,8 @@ class _Probe:
                 f"Calls go through the proxy {client.proxy} of the environment: is it right? If "
                 f"they need none, add {client.host} to NO_PROXY."
             )
+        if failure.kind.is_parse_failure and self.responses > 2:
+            return Message.of(LIST_REMEDY, " ", _SKIPS)
         other = _OTHER_REMEDY
         if failure.kind.is_parse_failure:
             is_plain = self.judge.profile.name == _PLAIN.value
@@ -299,4 +315,4 @@ def _follows(first: Judgment, second: Judgment) -> bool:
         return False
     if len(first.values) == 1:
         return first.values[0] > second.values[0]
-    return first.values[0] > first.values[1] and second.values[0] < second.values[1]
+    return first.values[0] > max(first.values[1:]) and second.values[-1] > max(second.values[:-1])

@@ -247,6 +247,14 @@ class EndpointPool:
                 if line is not self._second_turns or reason == StoppedBy.DEADLINE:
                     _end(line, lambda waiting: waiting.set_result(None))
 
+    def give_up(self, message: Message) -> None:
+        """End the run with an error; a server goes on, and so do other judges of the endpoints."""
+        if not (self._resumes or self.serves_several or self._given_up is not None):
+            error = self._given_up = JudgeError(message)
+            self._over.set()
+            for line in self._lines:
+                _end(line, lambda waiting: waiting.set_exception(error))
+
     def _has_room(self) -> bool:
         """Whether a new comparison may begin. Waiting ones hold no slot."""
         return self._pausing < _LEAST_PAUSING or self._pausing < 2 * self.limit

@@ -4,6 +4,10 @@ from genrm_cli.errors import Message, naming
 
 CHECK_ADDRESS = naming("Check $base_url (it usually ends in /v1)")
 WRONG_PLACE = Message.of(CHECK_ADDRESS, naming(" and $model."))
+LIST_REMEDY = naming(
+    "Let it judge pairs ($judging), or lower $list_size.",
+    judging="pairwise",
+)
 SPENT = Message.of("Its account has no budget left: add credit, or raise the limit of the key.")
 
 

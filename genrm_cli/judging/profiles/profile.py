@@ -174,15 +174,15 @@ def count_turns(profile: AnyProfile) -> int:
 
 
 def sample_prompt(
-    profile: AnyProfile, conversation: Sequence[tuple[str, str]], one: str, other: str
+    profile: AnyProfile, conversation: Sequence[tuple[str, str]], *responses: str
 ) -> Prompt:
-    """Return a prompt for this kind of profile that shows two responses, the first of them, or
-    none.
+    """Return a prompt for this kind of profile that shows all responses, the first two or one of
+    them, or none.
     """
     if isinstance(profile, Profile):
-        return PairwisePrompt(conversation, one, other)
+        return PairwisePrompt(conversation, responses[0], responses[1])
     if isinstance(profile, GradingProfile):
-        responses = (one, other) if profile.whole_group else (one,)
+        responses = responses if profile.whole_group else responses[:1]
         return ListwisePrompt(conversation, responses, criteria=[("The answer is right.", 1.0)])
     return ChatPrompt(conversation)
 
