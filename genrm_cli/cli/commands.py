@@ -13,7 +13,7 @@ class CommandEntry:
     """A command: its section and line in `genrm --help`, `module:function`, and its settings.
 
     Attributes:
-        panels: panels whose settings it has as options; `names` adds single ones, `omit` removes.
+        panels: panels whose settings it uses; `names` adds single ones.
         reads_file: whether it reads a settings file.
     """
 
@@ -22,7 +22,6 @@ class CommandEntry:
     function: str
     panels: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    omit: tuple[str, ...] = ()
     reads_file: bool = True
 
 

@@ -115,9 +115,7 @@ def build_command(name: str, entry: CommandEntry) -> Any:
     module, _, function_name = entry.function.partition(":")
     function = getattr(import_module(f"genrm_cli.cli.{module}"), function_name)
     shared = [
-        each
-        for each in all_settings()
-        if (each.panel in entry.panels or each.name in entry.names) and each.name not in entry.omit
+        each for each in all_settings() if each.panel in entry.panels or each.name in entry.names
     ]
     parameters = []
     own = []
@@ -173,7 +171,7 @@ def build_command(name: str, entry: CommandEntry) -> Any:
 
 def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:
     """Resolve the settings of a command, and warn of variables that name no setting."""
-    settings, origins = resolve_settings(flags, os.environ, file)
+    settings, origins = resolve_settings(flags, os.environ, file, flags.keys())
     stderr_console.is_quiet = settings.output.quiet
     for variable in unknown_variables(os.environ):
         say_warning(f"{variable} is set, but is not a setting; `genrm config` lists all settings.")
@@ -238,7 +236,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     choices = setting.choices
     panel = setting.panel
     # The help names the flag that changes the default.
-    text = help_text(setting.negative_help or setting.help)
+    text = help_text(setting.negative_help or setting.described)
     has_default = default not in (None, (), "") and not isinstance(default, bool)
     if has_default and "Default" not in setting.help:
         text += f" Default: {default}."

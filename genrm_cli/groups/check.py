@@ -27,9 +27,6 @@ def check_settings(settings: Settings) -> None:
         UsageError: the message says what to pass.
     """
     compile_rewards(settings)
-    given = settings.input
-    if (given.prompt_field or given.id_field) and given.response_field is None:
-        raise UsageError(naming("$prompt_field and $id_field require $response_field."))
     judges = judges_of(settings) if asks_for_verdicts(settings) else ()
     for number, config in enumerate((*judges, *(grader.config for grader in graders_in(settings)))):
         try:

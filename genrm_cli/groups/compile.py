@@ -93,19 +93,6 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
     """
     if settings.pairing.goal != "rewards":
         _refuse_directed(settings, plan)
-    if settings.judge.judging == "listwise":
-        if settings.pairing.both_orders:
-            raise UsageError(
-                naming("$both_orders shows pairs; $repeats shows a list in several orders.")
-            )
-        if settings.judge.judge is not None:
-            raise UsageError(
-                naming(
-                    "the built-in baseline compares pairs only; omit $judging, or name a model "
-                    "with $base_url and $model.",
-                    judging="listwise",
-                )
-            )
     if len({judge.form for judge in plan.judges}) > 1:
         names = ", ".join(f"{judge.name} ({judge.form})" for judge in plan.judges)
         raise UsageError(f"the judges of a panel must be shown the same: {names}.")

@@ -44,7 +44,7 @@ from genrm_cli.jobs.due.refusals import refuse_unscored
 from genrm_cli.jobs.journals import check_journal_place, check_shard_journal
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.score_file import ask_task, score_task
-from genrm_cli.jobs.shards import check_shards
+from genrm_cli.jobs.shards import shard_of
 from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
@@ -172,7 +172,7 @@ async def score_inputs(
     """
     check_settings(run.settings)
     check_journal_place(run.settings)
-    check_shards(run.settings)
+    shard_of(run.settings)  # refuses a shard that does not exist
     check_offline(run.settings)
     report = report or BatchReport(alone=is_one_input(inputs) or run.settings.input.together)
     opened = (

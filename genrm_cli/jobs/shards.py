@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import LimitSettings
 
@@ -36,25 +36,6 @@ def shard_of(settings: Settings) -> Shard | None:
         remedy = "the shards of four are 0/4, 1/4, 2/4 and 3/4"
         raise UsageError(SettingRef("shard"), f": {text!r} is not a shard; {remedy}.")
     return Shard(int(match[1]), int(match[2]))
-
-
-def check_shards(settings: Settings) -> None:
-    """Refuse settings that contradict `shard` or `conclude`."""
-    shard = shard_of(settings)
-    given = settings.journal
-    if shard is None and not given.conclude:
-        return
-    if shard is not None and given.conclude:
-        raise UsageError(
-            naming(
-                "$shard asks, $conclude writes the outputs; run all shards first, then $conclude "
-                "alone."
-            )
-        )
-    if not given.use_journal:
-        raise UsageError(
-            naming("$shard requires a journal; remove $use_journal.", use_journal=False)
-        )
 
 
 def limits_of_shard(limits: LimitSettings, shard: Shard | None) -> LimitSettings:

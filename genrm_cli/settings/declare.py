@@ -8,6 +8,7 @@ from typing import Any, Literal
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
 from genrm_cli.extensions import Seam, extension_names
+from genrm_cli.settings.conditions import describe
 from genrm_cli.settings.kinds import (
     DURATION,
     GUARDS,
@@ -41,6 +42,7 @@ class Setting:
         switch_off: the switch that disables it, if not `no-` and its name.
         metavar: what stands for its value in the help; by default that of the kind.
         is_required: whether the command cannot do without it.
+        only_with: the conditions under which it has an effect (see `conditions`).
     """
 
     help: str = ""
@@ -62,6 +64,12 @@ class Setting:
     is_common: bool = False
     metavar: str | None = None
     is_required: bool = False
+    only_with: str = ""
+
+    @property
+    def described(self) -> str:
+        """Its help, with the conditions under which it has an effect."""
+        return f"{self.help} {describe(self.only_with)}".strip()
 
     @property
     def variable(self) -> str:
@@ -145,12 +153,10 @@ def reward_setting(help_text: str, default: Value = None, **more: Any) -> Any:
 
 
 def duration(
-    help_text: str, default: float | None = None, *, low: float = 0.001, is_common: bool = False
+    help_text: str, default: float | None = None, *, low: float = 0.001, **more: Any
 ) -> Any:
     """Declare a setting in seconds."""
-    return setting(
-        help_text, default, low=low, high=MAX_DURATION_S, kind=DURATION, is_common=is_common
-    )
+    return setting(help_text, default, low=low, high=MAX_DURATION_S, kind=DURATION, **more)
 
 
 def setting_of(name: str, type_: Any, declaration: "Field[Any]") -> Setting:

@@ -31,12 +31,15 @@ class InputSettings:
         "turn. transcript: everything except reasoning, with tool calls and results. auto: answer "
         "if all responses in the group are plain text, otherwise transcript.",
         "auto",
+        only_with="!compat",
     )
     answer_field: str | None = reward_setting(
-        "Dotted path of the text to judge if answers are JSON, for example result.text."
+        "Dotted path of the text to judge if answers are JSON, for example result.text.",
+        only_with="!compat",
     )
     answer_tool: str | None = reward_setting(
-        "Judge the arguments of the last call to this tool, for example submit_final_result."
+        "Judge the arguments of the last call to this tool, for example submit_final_result.",
+        only_with="!compat",
     )
     reference_field: str | None = reward_setting(
         "Dotted path of the reference answer to show to the judge, in a section of its own, for "
@@ -50,6 +53,7 @@ class InputSettings:
     ignore_media: bool = reward_setting(
         "Compare responses that contain images or files, although the judge cannot see these.",
         False,
+        only_with="!compat",
     )
     empty: Literal["unscored", "lose"] = reward_setting(
         "Reward of a response without any text for the judge. unscored: none. lose: the lowest "
@@ -60,6 +64,7 @@ class InputSettings:
         "Dotted path of the prompt, or several that are one prompt: question,passage. Default: "
         "detect it. Requires $response_field.",
         is_common=True,
+        only_with="response_field",
     )
     response_field: str | None = reward_setting(
         "Dotted path of the response. A list of responses is a group. Default: detect it.",
@@ -70,7 +75,8 @@ class InputSettings:
         "lines that are rejected because of them.",
     )
     id_field: str | None = reward_setting(
-        "Dotted path of the task id, if the format is not recognised. Requires $response_field."
+        "Dotted path of the task id, if the format is not recognised. Requires $response_field.",
+        only_with="response_field",
     )
     max_line_bytes: int = setting(
         "Reject lines of more bytes without reading them.", 64_000_000, low=1_000
@@ -111,10 +117,14 @@ class JournalSettings:
         "File that records every verdict, or a folder for such files; later runs ask only for "
         "missing verdicts. With s3://bucket/rl/.../, verdicts are also copied there in segments, "
         "so that another machine can continue. Default: <stem>.journal.sqlite next to a local "
-        "output, otherwise in the user's state folder."
+        "output, otherwise in the user's state folder.",
+        only_with="use_journal",
     )
     segment_calls: int = setting(
-        "Journal on S3: maximum number of verdicts between two copies.", 200, low=1
+        "Journal on S3: maximum number of verdicts between two copies.",
+        200,
+        low=1,
+        only_with="journal, use_journal",
     )
     use_journal: bool = setting(
         "Record verdicts in a journal and reuse recorded ones.",
@@ -122,19 +132,18 @@ class JournalSettings:
         switch_off="no-journal",
         negative_help="Do not record verdicts in a journal, and do not reuse recorded ones.",
     )
-    only_failed: bool = setting(
-        "Retry failed comparisons only.",
-        False,
-    )
+    only_failed: bool = setting("Retry failed comparisons only.", False, only_with="use_journal")
     shard: str | None = setting(
         "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and "
         "record the results in "
         "the shard's own journal. Nothing else is written; run $conclude after all shards.",
+        only_with="use_journal, !conclude",
     )
     conclude: bool = setting(
         "Ask nothing, and write the outputs from the results that the shards recorded, including "
         "failures.",
         False,
+        only_with="use_journal",
     )
 
 
@@ -150,6 +159,7 @@ class OfflineSettings:
         "Begin another file of $requests_to after this many requests.",
         50_000,
         low=1,
+        only_with="requests_to",
     )
     replies_from: tuple[str, ...] = setting(
         "Make no calls; read the replies from these files, as `vllm run-batch` or `genrm batch` "
@@ -178,6 +188,7 @@ class OutputSettings:
         "Output path for each input: {dir} is the input's folder, {path} is that folder relative "
         "to the given prefix, {stem} is its name without suffix.",
         "{dir}/{stem}.scored.jsonl",
+        only_with="!output",
     )
     force: bool = setting(
         "Overwrite existing outputs, including files not written by genrm and those that are up "
@@ -291,7 +302,9 @@ class ServeSettings:
         "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm "
         "score writes them."
     )
-    record_every: float = duration("Begin a new file of $record after this time.", 300.0, low=0.1)
+    record_every: float = duration(
+        "Begin a new file of $record after this time.", 300.0, low=0.1, only_with="record"
+    )
     reference: str | None = setting(
         "File of prompts with one answer each, in any format: each response to one of them is "
         "also compared with that answer, for one more comparison, which gives a win rate for "
@@ -301,4 +314,5 @@ class ServeSettings:
         "Groups after which a step is logged: the number of prompts in each training step.",
         64,
         low=1,
+        only_with="wandb|mlflow|tensorboard|reference",
     )

@@ -58,11 +58,13 @@ class JudgeSettings:
         "standard errors.",
         "pairwise",
         is_common=True,
+        only_with="!judge|components|diversity",
     )
     profile: str | None = reward_setting(
         "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or "
         "your own TOML file. Default: by model name; for unknown models nemotron-plain.",
         is_common=True,
+        only_with="!judge|components|diversity",
     )
     principle: str | None = reward_setting(
         "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence. With "
@@ -70,13 +72,21 @@ class JudgeSettings:
         kind=TEXT_OR_FILE,
     )
     temperature: float | None = reward_setting(
-        "Sampling temperature. Default: the profile's.", low=0, high=2
+        "Sampling temperature. Default: the profile's.",
+        low=0,
+        high=2,
+        only_with="!judge|components|diversity",
     )
     top_p: float | None = reward_setting(
-        "Nucleus sampling threshold. Default: the profile's.", low=0, high=1
+        "Nucleus sampling threshold. Default: the profile's.",
+        low=0,
+        high=1,
+        only_with="!judge|components|diversity",
     )
     max_reply_tokens: int | None = reward_setting(
-        "Maximum tokens in a reply, including reasoning. Default: the profile's.", low=1
+        "Maximum tokens in a reply, including reasoning. Default: the profile's.",
+        low=1,
+        only_with="!judge|components|diversity",
     )
     request_field: tuple[str, ...] = reward_setting(
         "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in "
@@ -84,16 +94,19 @@ class JudgeSettings:
         "$temperature, $top_p and $max_reply_tokens.",
         (),
         kind=REQUEST_FIELD,
+        only_with="!judge|components|diversity",
     )
     max_model_len: int | None = reward_setting(
         "Context length of the judge in tokens, prompt and reply together: longer prompts are "
         "shortened. 0: never. Default: as reported by the endpoint, or learned from its refusals.",
         low=0,
+        only_with="!compat, !judge|components|diversity",
     )
     images: bool = reward_setting(
         "The judge sees images: show it those of prompts and responses that are data, or lie on "
         "an $image_hosts.",
         False,
+        only_with="!compat, !judge|components|diversity",
     )
     image_hosts: tuple[str, ...] = reward_setting(
         "Host from which the judge's server may fetch images of rollouts, such as "
@@ -189,7 +202,9 @@ class LimitSettings:
         "Stop with partial results after this many prompt and reply tokens in total.", low=0
     )
     max_cost: float | None = setting(
-        "Stop with partial results at this cost; requires $price_in and $price_out.", low=0
+        "Stop with partial results at this cost; requires $price_in and $price_out.",
+        low=0,
+        only_with="price_in|price_out",
     )
     price_in: float = setting("Price per million prompt tokens.", 0.0, low=0)
     price_out: float = setting("Price per million reply tokens.", 0.0, low=0)

@@ -3,14 +3,16 @@
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.components import TABLES
+from genrm_cli.settings.conditions import names_in, unmet, why_unmet
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
 from genrm_cli.settings.kinds import Value, did_you_mean
 from genrm_cli.settings.panel import (
@@ -26,7 +28,14 @@ from genrm_cli.settings.reward_tables import (
     parse_total,
 )
 from genrm_cli.settings.sources.settings_file import SettingsFile
-from genrm_cli.settings.table import Settings, all_settings, setting_named, settings_from, value_of
+from genrm_cli.settings.table import (
+    Settings,
+    all_settings,
+    changed,
+    setting_named,
+    settings_from,
+    value_of,
+)
 
 # Variables with our prefix that are not settings, and must not be reported as misspelt.
 OTHER_VARIABLES = frozenset(
@@ -73,13 +82,20 @@ class Origin:
 
 
 def resolve_settings(
-    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
+    flags: Mapping[str, Value],
+    environ: Mapping[str, str],
+    file: SettingsFile,
+    uses: Collection[str] | None = None,
 ) -> tuple[Settings, list[Origin]]:
-    """Resolve all settings and their origins; flags are by flat name, None if not given."""
+    """Resolve all settings and their origins; flags are by flat name, None if not given.
+
+    `uses` are the settings that a command uses, by default all: what the environment and the file
+    say of others is for other commands.
+    """
     from_file = f"file {file.path}"
     # Before anything is converted: a typo in a key is found whatever the flags say.
     keys, tables = _split(file)
-    chosen = _choose(flags, environ, SettingsFile(file.path, keys))
+    chosen = _choose(flags, environ, SettingsFile(file.path, keys), uses)
     _drop_overridden(chosen)
     url = environ.get(OPENAI_BASE_URL)
     if url and "judge" not in tables and chosen.keys().isdisjoint(("judge", "base_url")):
@@ -110,12 +126,7 @@ def resolve_settings(
         if name in tables:
             values[field] = parse(tables[name], f"{file.path}: {name}")
     refuse_overridden(values.get("panel", ()), above_file)
-    settings = settings_from(**values)
-    limits = settings.limits
-    if limits.max_cost is not None and not (limits.price_in or limits.price_out):
-        raise UsageError(
-            naming("$max_cost requires $price_in and $price_out, the prices per million tokens.")
-        )
+    settings = _with_effective(settings_from(**values), chosen)
     origins = {
         each.key: Origin(each.key, value_of(settings, each.name), sources.get(each.name, "default"))
         for each in all_settings()
@@ -143,7 +154,10 @@ def _split(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
 
 
 def _choose(
-    flags: Mapping[str, Value], environ: Mapping[str, str], file: SettingsFile
+    flags: Mapping[str, Value],
+    environ: Mapping[str, str],
+    file: SettingsFile,
+    uses: Collection[str] | None,
 ) -> dict[str, _Choice]:
     """Return the raw value of each setting that is given, from the source that overrides the
     others.
@@ -151,6 +165,8 @@ def _choose(
     chosen = {}
     for setting in all_settings():
         name = setting.name
+        if uses is not None and name not in uses:
+            continue
         key = setting.key
         variable = setting.variable
         text = environ.get(variable)
@@ -165,27 +181,35 @@ def _choose(
 
 
 def _drop_overridden(chosen: dict[str, _Choice]) -> None:
-    """Drop what a higher source excludes: a judge without a model excludes an endpoint and a
-    profile.
-    """
+    """Drop what a higher source excludes: a judge without a model excludes an endpoint."""
     judge = chosen.get("judge")
     if judge is None:
         return
     base_url = chosen.get("base_url")
     if base_url is not None and judge.rank != base_url.rank:
         del chosen["judge" if judge.rank > base_url.rank else "base_url"]
-    profile = chosen.get("profile")
-    if profile is None or "judge" not in chosen:
-        return
-    if judge.rank >= profile.rank:
-        raise UsageError(
-            profile.where,
-            naming(
-                " has no effect with $judge, which takes no prompt; remove one of them.",
-                judge="lexical",
-            ),
-        )
-    del chosen["profile"]
+
+
+def _with_effective(settings: Settings, chosen: Mapping[str, _Choice]) -> Settings:
+    """Return the settings without those that higher sources leave without effect.
+
+    Raises:
+        UsageError: a setting has no effect beside those of its own source, or of lower ones.
+    """
+    dropped = {}
+    value = partial(value_of, settings)
+    for name, choice in chosen.items():
+        setting = setting_named(name)
+        missing = unmet(setting.only_with, value)
+        if missing is None or value(name) == setting.default:
+            continue
+        others = [chosen[other].rank for other in names_in(missing) if other in chosen]
+        if not others or choice.rank <= min(others):
+            raise UsageError(
+                choice.where, " has no effect", *why_unmet(missing, value), "; omit it."
+            )
+        dropped[name] = setting.default
+    return changed(settings, **dropped)
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

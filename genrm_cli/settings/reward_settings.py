@@ -50,6 +50,7 @@ class PairingSettings:
         f"Which rollouts of a group to compare. {explained(STRATEGIES)}.",
         "ring",
         choices=STRATEGIES,
+        only_with="judging=pairwise",
     )
     goal: str = reward_setting(
         f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and "
@@ -71,6 +72,7 @@ class PairingSettings:
         low=0.1,
         high=10_000,
         is_common=True,
+        only_with="strategy=ring",
     )
     repeats: int = reward_setting(
         "Number of times to ask every comparison, or orders in which to show every list.",
@@ -84,13 +86,17 @@ class PairingSettings:
         8,
         low=3,
         high=64,
+        only_with="judging=listwise|profile|panel",
     )
     both_orders: bool = reward_setting(
         "Ask for every pair in both orders. The metrics report how often the two verdicts "
         "contradict each other. Doubles the calls.",
         False,
+        only_with="judging=pairwise",
     )
-    seed: int = reward_setting("Random seed for pairing.", 0, low=0)
+    seed: int = reward_setting(
+        "Random seed for pairing.", 0, low=0, only_with="strategy=ring|judging=listwise"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,10 @@ import hashlib
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from genrm_cli.settings.conditions import unmet
 from genrm_cli.settings.declare import Setting, settings_of
 from genrm_cli.settings.file_settings import (
     InputSettings,
@@ -106,9 +107,17 @@ def value_of(settings: Settings, name: str) -> Any:
     return getattr(getattr(settings, subject), own_name)
 
 
+def has_effect(setting: Setting, settings: Settings) -> bool:
+    """Whether a setting has an effect beside the others."""
+    return unmet(setting.only_with, partial(value_of, settings)) is None
+
+
 def digest_of(settings: Settings) -> str:
-    """Return the sha256 (hex) over every setting that can change a reward, and no other."""
-    names = {setting.name for setting in all_settings() if setting.changes_rewards}
+    """Return the sha256 (hex) over every setting that can change a reward beside the others, and no
+    other.
+    """
+    deciding_settings = [setting for setting in all_settings() if setting.changes_rewards]
+    names = {setting.name for setting in deciding_settings if has_effect(setting, settings)}
 
     def as_values(table: Any) -> dict[str, Any]:
         values = asdict(table)

@@ -291,3 +291,12 @@ def test_compat_refuses_what_is_no_text(call, judge_server):
         assert json.loads(finished.out)["exit_code"] == finished.code
         assert judge_server.stats()["requests"] == 0
         assert f"{named} is no text, which NeMo Gym refuses (HTTP 422)" in finished.err
+
+
+@pytest.mark.parametrize(
+    "variable", ["GENRM_CONCLUDE", "GENRM_DRY_RUN", "GENRM_TOGETHER", "GENRM_ONLY_FAILED"]
+)
+def test_a_variable_for_other_commands_is_not_seen(call, variable):
+    """What a command does not use changes nothing: a run of the shell next door may need it."""
+    given = ("compare", "--prompt", "q", "a b", "c", "--offline", "--json")
+    assert call(*given, **{variable: "true"}).out == call(*given).out

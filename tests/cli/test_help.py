@@ -120,7 +120,7 @@ def test_every_setting_of_a_command_exists():
     known = {each.name for each in all_settings()}
     panels = {each.panel for each in all_settings()}
     for name, entry in read_commands().items():
-        assert {*entry.names, *entry.omit} <= known, name
+        assert {*entry.names} <= known, name
         assert set(entry.panels) <= panels, name
 
 

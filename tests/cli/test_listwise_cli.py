@@ -130,7 +130,7 @@ def test_the_probe_asks_for_lists(genrm, judge_server):
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("--both-orders",), "--repeats shows a list in several orders"),
+        (("--both-orders",), "--both-orders has no effect without --judging pairwise"),
         (("--compat", "nemo-gym"), "omit --judging listwise"),
         (("--profile", "mt-bench"), "the profile mt-bench does not show lists"),
         (("--goal", "best"), "--goal best needs judges that compare pairs"),
@@ -149,4 +149,4 @@ def test_the_baseline_compares_pairs_only(genrm):
     """Lists are not silently judged as pairs."""
     write_groups(genrm, groups=1)
     finished = genrm.run("score in.jsonl --offline --judging listwise").ended(2)
-    assert "the built-in baseline compares pairs only; omit --judging listwise" in finished.err
+    assert "--judging has no effect with --judge lexical" in finished.err

@@ -228,8 +228,8 @@ def test_what_contradicts_shards_is_refused(call, genrm, judge_server):
     cases = [
         (("--shard", "4/4"), "the shards of four are 0/4, 1/4, 2/4 and 3/4"),
         (("--shard", "1"), "is not a shard"),
-        (("--shard", "0/2", "--conclude"), "run all shards first"),
-        (("--shard", "0/2", "--no-journal"), "remove --no-journal"),
+        (("--shard", "0/2", "--conclude"), "--shard has no effect with --conclude"),
+        (("--shard", "0/2", "--no-journal"), "--shard has no effect with --no-journal"),
         (("--shard", "0/2", "-o", "-"), "set --journal to"),
     ]
     for options, said in cases:

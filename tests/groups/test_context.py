@@ -65,19 +65,17 @@ def test_a_context_without_room_for_texts_is_refused(tmp_path, judge_server):
     with pytest.raises(AssertionError, match="leaves no room for texts"):
         score(tmp_path, lines(), given, max_model_len=300)
     assert shortened(score(tmp_path, lines(), given, max_model_len=8_192))[0]
-    score(tmp_path, lines(), given, max_model_len=300, compat="nemo-gym")
 
 
 @pytest.mark.parametrize(
     "more",
     [
         {"max_model_len": 0},
-        {"compat": "nemo-gym", "max_model_len": CONTEXT},
         {"max_model_len": 100_000},
     ],
 )
 def test_nothing_is_shortened_against_the_users_will(tmp_path, judge_server, more):
-    """Nor under compat, nor where the endpoint does not tell its context."""
+    """Nor where the endpoint does not tell its context."""
     tell(judge_server)
     assert shortened(score(tmp_path, lines(), judge(judge_server), **more)) == [None] * 3
     tell(judge_server, None)

@@ -22,13 +22,13 @@ def test_equal_texts_share_comparisons_and_reward(tmp_path):
     name the first.
     """
     for strategy in STRATEGIES:
-        scored = score(tmp_path, completions(*TEXTS), LEXICAL, strategy=strategy, ring_k=2.0)
+        scored = score(tmp_path, completions(*TEXTS), LEXICAL, strategy=strategy)
         assert scored.rewards[0] == scored.rewards[2] == scored.rewards[4] != scored.rewards[1]
         assert {each["i"] for each in scored.comparisons} | {
             each["j"] for each in scored.comparisons
         } == {0, 1, 3}
-        assert len(scored.comparisons) == PairingPlan(strategy, ring_k=2.0).count(3)
-        run = new_run(settings_of(LEXICAL, strategy=strategy, ring_k=2.0), {})
+        assert len(scored.comparisons) == PairingPlan(strategy).count(3)
+        run = new_run(settings_of(LEXICAL, strategy=strategy), {})
         ((_, preview),) = iter_dry_run([str(tmp_path / "in.jsonl")], run)
         assert preview is not None
         assert (

@@ -104,7 +104,9 @@ def test_a_single_judge_from_a_flag_or_variable_replaces_the_panel(tmp_path):
         assert not settings.panel.judges
         assert [seat.name for seat in judges_of(settings)] == [name]
         assert origins["judge"].value == settings.judge.judge
-        assert judges_of(settings)[0].judge.temperature == 0.5
+        # The lexical judge samples nothing.
+        temperature = None if name == "lexical" else 0.5
+        assert judges_of(settings)[0].judge.temperature == temperature
         settings, _ = resolve(tmp_path, 'model = "c"\n' + TWO)
         assert [seat.name for seat in judges_of(settings)] == ["org/a", "strict"]
 

@@ -239,7 +239,7 @@ def test_a_duration_is_seconds_or_has_a_unit():
 
 def test_a_cost_limit_needs_prices():
     """Without a price the limit would never apply."""
-    with pytest.raises(UsageError, match="price_in and price_out"):
+    with pytest.raises(UsageError, match="max_cost has no effect without price_in or price_out"):
         resolve({"max_cost": "5"})
     assert resolve({"max_cost": "5", "price_out": "0.6"})[0].limits.max_cost == 5.0
 

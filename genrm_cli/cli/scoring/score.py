@@ -226,14 +226,14 @@ def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invoc
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.estimate import total_of
     from genrm_cli.jobs.previews.preview import iter_dry_run
-    from genrm_cli.jobs.shards import check_shards
+    from genrm_cli.jobs.shards import shard_of
 
     settings = invocation.settings
     plans = []
     with Events(settings.output.log_json) as events:
         run = new_run(settings, invocation.api_keys, None, events)
         check_settings(settings)
-        check_shards(settings)
+        shard_of(settings)  # refuses a shard that does not exist
         for result, preview in iter_dry_run(rollouts, run):
             report.enter(result)
             parts = [text_of(result.text())]
