@@ -1,5 +1,6 @@
 """Count a finished group: its verdicts, judges, components and rewards."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from genrm_cli.groups.group import JudgedGroup
@@ -15,7 +16,7 @@ from genrm_cli.metrics.run_metrics import (
     VERDICT_FIGURES,
     RunMetrics,
 )
-from genrm_cli.metrics.verdict_counts import VerdictCounts
+from genrm_cli.metrics.verdict_counts import FailingText, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason
 
 
@@ -57,6 +58,8 @@ def count_group(
     metrics.add_measures(measures)
     failed = _failures(outcome for _, outcome in judged.results)
     metrics.failed_requests.add(failed, len(judged.results))
+    if failed:
+        _count_failing(metrics, judged)
     metrics.redactions.update(judged.redactions)
     if rewards.verdicts:
         metrics.views[judged.view] += 1
@@ -75,6 +78,20 @@ def count_group(
 def _count_scores(metrics: RunMetrics, rewards: GroupRewards) -> None:
     for verdict in rewards.verdicts.values():
         metrics.add_scores(verdict)
+
+
+def _count_failing(metrics: RunMetrics, judged: JudgedGroup) -> None:
+    shown = Counter[int]()
+    causes: dict[int, Counter[str]] = defaultdict(Counter)
+    for id_, outcome in judged.results:
+        shown.update(id_.shown)
+        if isinstance(outcome.result, Failure):
+            for index in id_.shown:
+                causes[index][outcome.result.cause] += 1
+    for index, own in causes.items():
+        cause = own.most_common(1)[0][0]
+        text = FailingText(own.total(), shown[index], cause)
+        metrics.add_failing(f"{judged.key} [{index}]", text)
 
 
 def _failures(outcomes: Iterable[Outcome]) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import floor
 from statistics import fmean
 from typing import Any
 
@@ -45,6 +46,7 @@ class RunEstimate:
         calls: calls to make, exact without retries. A judge with two turns takes two calls per
             comparison.
         cost: cost in the currency of the prices; None without prices.
+        most_calls: calls to make if failed comparisons are replaced as often as `max_extra` allows.
     """
 
     planned: int = 0
@@ -54,6 +56,7 @@ class RunEstimate:
     tokens_out: int = 0
     tokens_from: str = "nothing"
     cost: float | None = 0.0
+    most_calls: int = 0
 
     def text(self) -> str:
         """Return the comparisons, calls, tokens and cost in one line."""
@@ -62,6 +65,8 @@ class RunEstimate:
         made = f"{counted(self.planned, 'comparison')}{known}: {calls} to make"
         if not self.calls:
             return made
+        if self.most_calls > self.calls:
+            made += f", at most {self.most_calls:,} if comparisons fail"
         cost = f", cost about {self.cost:,.2f}" if self.cost is not None else ""
         return (
             f"{made}, about {self.tokens_in:,} tokens in and {self.tokens_out:,} out (estimated "
@@ -170,10 +175,20 @@ def estimate_rest(run: RunContext, journal: Journal | None) -> RunEstimate:
         tokens_in=round(tokens_in),
         tokens_out=round(tokens_out),
         tokens_from=source,
+        most_calls=calls + _most_extra(run),
         cost=round(cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out), 4)
         if has_price
         else None,
     )
+
+
+def _most_extra(run: RunContext) -> int:
+    """Return how many calls may replace failed ones; none under `compat`."""
+    settings = run.settings
+    if settings.judge.compat is not None:
+        return 0
+    planned = max(run.metrics.comparisons_planned, run.metrics.planned_calls)
+    return floor(settings.pairing.max_extra * planned)
 
 
 def _lengths_of(specs: Iterable[JudgeSpec]) -> tuple[float, int]:
@@ -200,7 +215,7 @@ def total_of(estimates: Sequence[RunEstimate]) -> RunEstimate:
     """Return the needs of several inputs together."""
     total: dict[str, Any] = {
         name: sum(getattr(each, name) for each in estimates)
-        for name in ("planned", "known", "calls", "tokens_in", "tokens_out")
+        for name in ("planned", "known", "calls", "most_calls", "tokens_in", "tokens_out")
     }
     sources = sorted({each.tokens_from for each in estimates})
     costs = [each.cost for each in estimates if each.cost is not None]

@@ -16,7 +16,7 @@ from genrm_cli.metrics.running_stats import (
     RunningStats,
 )
 from genrm_cli.metrics.session_metrics import SessionMetrics
-from genrm_cli.metrics.verdict_counts import GroupedCount, VerdictCounts
+from genrm_cli.metrics.verdict_counts import FailingText, GroupedCount, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
 _T = TypeVar("_T")
@@ -32,6 +32,7 @@ VERDICT_FIGURES = (
     "repeat_agreement",
 )
 COMPONENT_FIGURES = ("components", "reward_sources")
+MOST_FAILING = 10  # texts with most failures, which a run names
 
 
 @dataclass(slots=True)
@@ -79,6 +80,7 @@ class RunMetrics(Mergeable):
     failures_by_kind: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
     failed_requests: GroupedCount = field(default_factory=GroupedCount)
+    failing_texts: dict[str, FailingText] = field(default_factory=dict)
     calls: int = 0
     retries: int = 0
     prompt_tokens: int = 0
@@ -131,6 +133,13 @@ class RunMetrics(Mergeable):
     def tokens(self) -> int:
         """Tokens of prompts and replies."""
         return self.prompt_tokens + self.completion_tokens
+
+    def add_failing(self, name: str, text: FailingText) -> None:
+        """Keep a rollout if it is one of the ten with most failures."""
+        kept = self.failing_texts
+        kept[name] = text
+        if len(kept) > MOST_FAILING:
+            del kept[min(kept, key=lambda each: (kept[each].failed, each))]
 
     def add_outcome(self, outcome: Outcome) -> None:
         """Count a comparison: its verdict or failure, and its cost to this run."""

@@ -20,6 +20,20 @@ Verdicts = Mapping[Comparison, Verdict]
 
 
 @dataclass(slots=True)
+class FailingText(Mergeable):
+    """The failed requests that show one rollout.
+
+    Attributes:
+        of: all requests that show it.
+        cause: the commonest cause, in a few words.
+    """
+
+    failed: int
+    of: int
+    cause: str
+
+
+@dataclass(slots=True)
 class GroupedCount(Mergeable):
     """How many of some things have a property, with the sums over groups of these things that show
     how much groups differ.

@@ -10,7 +10,7 @@ from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.running_stats import LatencySummary, Statistics
 from genrm_cli.metrics.session_metrics import SessionSummary
-from genrm_cli.metrics.verdict_counts import GroupedCount
+from genrm_cli.metrics.verdict_counts import FailingText, GroupedCount
 from genrm_cli.scored.json_form import json_schemas
 from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
 from genrm_cli.storage.contract import InputIdentity, Mark
@@ -136,6 +136,7 @@ class RunTotals:
             % interval of its mean.
         failed_requests: requests about groups without a verdict, of all; a panel's judges each
             count.
+        failing_texts: the ten rollouts with most failed requests, by group and index.
         first_wins: verdicts that prefer the response shown first, of the decided ones.
         ties: verdicts that prefer neither response, of all.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
@@ -199,6 +200,7 @@ class RunTotals:
     failures_by_kind: Mapping[str, int]
     failure_examples: Mapping[str, str]
     failed_requests: GroupedCount
+    failing_texts: Mapping[str, FailingText]
     calls: int
     retries: int
     prompt_tokens: int

@@ -58,6 +58,7 @@ def test_tokens_are_estimated_from_text_lengths():
     assert plan(100, chars=600_000) == RunEstimate(
         planned=100,
         calls=100,
+        most_calls=200,
         tokens_in=150_000,
         tokens_out=100 * ASSUMED_REPLY_TOKENS,
         tokens_from="text lengths, 1,500 a reply",

@@ -11,7 +11,7 @@ from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
-from genrm_cli.metrics.run_metrics import RunMetrics
+from genrm_cli.metrics.run_metrics import MOST_FAILING, RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import folder_of, sibling
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _DONE = (0, TooManyUnscoredError.exit_code)
 # The longest label, `comparisons`, and a gap.
 _LABEL_WIDTH = 13
+_FAILING_FROM = 0.01  # share of failed requests from which texts are named
 # Words follow the lower end of the interval, so a small run is never praised for its mean.
 _RELIABILITY_MEANS = {
     "high": "high: reward differences are mostly real, not judge noise",
@@ -66,6 +67,9 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     ]
     if failures:
         yield "failures", "; ".join(failures)
+    requests = totals.failed_requests
+    if requests.count and requests.count >= _FAILING_FROM * requests.of:
+        yield "most fail", "; ".join(_failing_texts(totals))
     reward = totals.reward
     if reward.count:
         flat = totals.groups_without_spread
@@ -88,6 +92,15 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)
         yield "cost", f"{cost:,.2f}"
+
+
+def _failing_texts(totals: "RunTotals") -> Iterator[str]:
+    """Yield the rollouts with most failed requests; few texts with most of them have a cause of
+    their own.
+    """
+    ranked = sorted(totals.failing_texts.items(), key=lambda each: (-each[1].failed, each[0]))
+    for name, text in ranked[:MOST_FAILING]:
+        yield f"{name}: {text.failed} of {text.of} requests, {text.cause}"
 
 
 def _estimated_text(totals: "RunTotals") -> str:

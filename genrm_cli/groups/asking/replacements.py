@@ -2,7 +2,7 @@
 
 A failure is replaced stage by stage, as long as a rollout lacks planned verdicts: first by the same
 pair in the other order, then by a pair of the rollout that lacks most with an opponent that it has
-not met, then by a pair again. A list is shown in the other order, and a single response
+not met, then by the same pair again. A list is shown in the other order, and a single response
 again. Nobody is blamed: intended and innocent silence look the same. A rollout with too few
 verdicts has no reward and says why.
 
@@ -86,6 +86,7 @@ class _JudgeReplacements:
         if not failed or not self._answers(own):
             return []
         _, given = count_verdicts(own, self._planned_repeats)
+        self._given = given
         self._chosen: list[RequestId] = []
         self._lacks = Counter(
             {
@@ -135,13 +136,14 @@ class _JudgeReplacements:
         return True
 
     def _next_pair(self, index: int, failed: Sequence[tuple[int, ...]]) -> tuple[int, int]:
-        """Return the pair that most likely gives a rollout a verdict.
+        """Return the pair that replaces a failed one of a rollout.
 
-        An opponent that it has not met comes first, then one with which nothing failed; of these,
-        one that lacks verdicts, too, then the one in fewest comparisons.
+        Opponents that it has not met come first, and then those with which its pairs failed. One
+        that has no verdict at all most likely caused that: with only such ones, known opponents
+        are met again. Of these, one that lacks verdicts, too, comes first, then the one in fewest
+        comparisons.
         """
         met = Counter[int]()
-        silent = Counter[int]()
         total = Counter[int]()
         firsts = Counter[int]()
         for shown, times in self._asked.items():
@@ -149,13 +151,15 @@ class _JudgeReplacements:
             firsts[shown[0]] += times
             if index in shown:
                 met.update(dict.fromkeys(shown, times))
-        for shown in failed:
-            silent.update(shown if index in shown else ())
+        silent = {other for shown in failed if index in shown for other in shown}
+        others = [other for other in self._judged.answered if other != index]
+        unmet = [other for other in others if not met[other]]
+        again = [other for other in others if other in silent and self._given[other]]
+        known = [other for other in others if other not in silent]
         size = self._judged.size
         other = min(
-            (each for each in self._judged.answered if each != index),
+            unmet or again or known or others,
             key=lambda each: (
-                silent[each],
                 met[each],
                 not self._may_ask(each),
                 total[each],
