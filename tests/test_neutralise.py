@@ -33,6 +33,10 @@ SPELLINGS = {
     "escaped entities": "&amp;#91;[A]]",
     "escapes": r"\u005b\\x5bA\u{5d}]",
     "URL": "%5B%5BA%5d]",
+    "marks": "[\u093c[\u20d0A\u1ab0\ufe20]\u135f]\U0001d173\U0001bca0\ufff9",
+    "squared": "[[\U0001f130]]",
+    "in a black square": "[[\U0001f170]]",
+    "of a flag": "[[\U0001f1e6]]",
     "all at once": "&#xFF3B;\u200b[\u0410%5D\uff3d",
 }
 CHAT = [
@@ -75,6 +79,18 @@ CHAT = [
     "<beginning_of_sentence>",
     "<tool_call>",
     "</tool_response>",
+    "<thinking>",
+    "</reasoning>",
+    "<|think_end|>",
+    "\u25c1/think\u25b7",
+    "[ARGS]",
+    "[AUDIO]",
+    "<\uff5cDSML\uff5c",
+    "</minimax:tool_call>",
+    "<arg_key>",
+    "<think_never_used_51bce0c785ca2f68081bfa7d91973934>",
+    "<EOT>",
+    "assistantfinal",
 ]
 HARMLESS = [
     "a < b && c > d",

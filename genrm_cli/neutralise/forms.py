@@ -24,15 +24,17 @@ FRAME = (r"\[===", r"===\]")
 
 # Names of tokens as their tokenizers register them; anything between `<|` and `|>` is one.
 _ANGLED = (
-    r"/?(?:s|think|role|tool_call|tool_response|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|eoa|"
-    r"(?:start|end|begin|beginning)_of_\w+|(?:BOS|EOS|PAD|UNK)_TOKEN|"
+    r"/?(?:s|think(?:ing)?|thoughts?|reasoning|role|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|"
+    r"eoa|EOT|EOD|EOM|BOS|EOS|PAD|UNK|think_never_used_\w+|"
+    r"tool_calls?|tool_response|arg_key|arg_value|minimax:\w+|(?:start|end|begin|beginning)_of_\w+|(?:BOS|EOS|PAD|UNK)_TOKEN|"
     r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|"
     r"seed:\w+|longcat_\w+|"
     r"fim_(?:prefix|middle|suffix|pad)|file_sep|reponame|jupyter_\w+|TOKENS_UNUSED_\d+|"
     r"\w+_soft_token|\[(?:begin|end) of \w+\])"
 )
 _SQUARE = (
-    r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|IMG|"
+    r"/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|THINK|ARGS|"
+    r"AUDIO|IMG(?:_BREAK|_END)?|"
     r"PREFIX|MIDDLE|SUFFIX|"
     r"[gs]?MASK|CALL_ID|MODEL_SETTINGS|BEGIN_AUDIO|CLS|SEP|PAD|UNK|BOS|EOS)"
 )
@@ -40,6 +42,9 @@ TOKENS = (
     rf"<{_ANGLED}>",
     r"<\|[^<>|\n\x{a6}]{1,60}\|?>",
     r"<[\w/\[][^<>|\s\x{a6}]{0,59}\|>",
+    r"</?\|DSML\|",
+    r"◁/?think▷",
+    r"assistant(?:final|commentary|analysis)",
     r"<</?SYS>>",
     rf"\[{_SQUARE}\]",
     r"\[\|[^\[\]|\n\x{a6}]{1,60}\|\]",
@@ -53,10 +58,13 @@ _MOST_NESTED = 3  # spellings inside spellings: an entity in a URL, `&amp;amp;#9
 _BLANKS = f"{_ASCII_BLANKS}\x85\u1680\u2028\u2029"
 _INVISIBLE = (
     r"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _UNSEEN = re.compile(f"[{_INVISIBLE}]")
-_MARKS_ABOVE = r"\u0300-\u036f"
+_ON_OTHERS = ("Mn", "Me")  # categories of marks that stand on or around the sign before them
+# White letters in black circles and squares, and those of flags, are letters to a reader only.
+_ALPHABETS = (0x1F150, 0x1F170, 0x1F1E6)
 _SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
 # Forms of a text that are broken one by one. A text that holds more is made for an attack, or by a
 # program; one by one they would take a second for each megabyte.
@@ -67,6 +75,7 @@ _BLOCKS = (
     (0xA0, 0x3200),
     (0xFE00, 0x10000),
     (0x1D400, 0x1D800),
+    (0x1F100, 0x1F1E6),
 )  # of characters that Unicode calls compatible
 _WORD = re.compile(r"[\w.]+")
 _MARKS = re.compile(r"[\s\"'\\*_#`]+")
@@ -267,7 +276,8 @@ def _lengths() -> NDArray[np.int8]:
     """Return for how many signs each code point below 0x20000 stands: none for invisible ones."""
     lengths = np.ones(0x20000, dtype=np.int8)
     every = "".join(map(chr, range(len(lengths))))
-    lengths[[found.start() for found in re.finditer(f"[{_INVISIBLE}{_MARKS_ABOVE}]", every)]] = 0
+    lengths[[found.start() for found in _UNSEEN.finditer(every)]] = 0
+    lengths[[unicodedata.category(sign) in _ON_OTHERS for sign in every]] = 0
     for code, plain in _several().items():
         lengths[code] = len(plain)
     return lengths
@@ -290,6 +300,8 @@ def _look_alikes() -> Codes:
         sign = alike.get(meant, meant) if digit is None else str(digit)
         if len(sign) == 1 and sign.isascii():
             plain[code] = ord(sign)
+    for begin in _ALPHABETS:
+        plain[begin : begin + 26] = np.arange(ord("A"), ord("Z") + 1)
     for blank in _BLANKS:
         plain[ord(blank)] = ord(" ")
     return plain
