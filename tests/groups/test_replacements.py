@@ -18,9 +18,9 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.settings.table import settings_from
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Reason, Verdict
+from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Reason, TooLong, Verdict
 
-TOO_LONG = Failure(FailureKind.REFUSED, "exceeds the context length of 4,096 tokens")
+TOO_LONG = Failure(FailureKind.REFUSED, "exceeds the context", too_long=TooLong())
 NO_VERDICT = Failure(FailureKind.NO_VERDICT, "no verdict")
 MODEL = {"base_url": ("http://127.0.0.1:9/v1",), "model": "m"}
 
