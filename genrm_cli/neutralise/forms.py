@@ -26,7 +26,8 @@ FRAME = (r"\[===", r"===\]")
 _ANGLED = (
     r"/?(?:s|think(?:ing)?|thoughts?|reasoning|role|bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eoh|"
     r"eoa|EOT|EOD|EOM|BOS|EOS|PAD|UNK|think_never_used_\w+|"
-    r"tool_calls?|tool_response|arg_key|arg_value|minimax:\w+|(?:start|end|begin|beginning)_of_\w+|(?:BOS|EOS|PAD|UNK)_TOKEN|"
+    r"tool_calls?|tool_response|arg_key|arg_value|minimax:\w+|"
+    r"(?:start|end|begin|beginning)_of_\w+|(?:BOS|EOS|PAD|UNK)_TOKEN|"
     r"(?:extra_id|unused|reserved|SPECIAL|special|reserved_token|reserved_special_token)_?\d+|"
     r"seed:\w+|longcat_\w+|"
     r"fim_(?:prefix|middle|suffix|pad)|file_sep|reponame|jupyter_\w+|TOKENS_UNUSED_\d+|"
