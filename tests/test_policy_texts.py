@@ -113,3 +113,14 @@ def test_any_text_of_a_policy_is_read_in_every_format(name, text):
         assert json.loads(render_record(exact_record(raw, record))) == json.loads(raw)
         for each in read:
             (each.answer or "").encode()
+
+
+@settings(max_examples=30)
+@given(TEXTS)
+def test_a_group_in_memory_holds_whole_characters(text):
+    """Prompt, response, criterion and known answer are all shown to a judge."""
+    group = Group.of(text, [text], key=text, principle=text, reference=text)
+    (rollout,) = group.rollouts
+    shown = (group.key, rollout.answer, rollout.principle, rollout.reference, *rollout.prompt[0])
+    for each in shown:
+        (each or "").encode()

@@ -75,6 +75,9 @@ class Group:
                 f"the responses are {type(responses).__name__!r}; expected a list of responses."
             )
         prompt = whole_characters(prompt)
+        principle = whole_characters(principle)
+        reference = whole_characters(reference)
+        key = whole_characters(key)
         responses = list(map(whole_characters, responses))
         try:
             turns = turns_of_prompt(prompt)
