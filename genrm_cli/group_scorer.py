@@ -8,12 +8,13 @@ from statistics import fmean
 from types import TracebackType
 from typing import Self
 
+from genrm_cli.groups.asking.begin import find_answered
 from genrm_cli.groups.check import check_settings, judge_specs, open_options
 from genrm_cli.groups.comparisons import JudgedVerdicts, verdicts_of
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import find_answered, judge_group, judge_groups
+from genrm_cli.groups.judge_group import judge_group, judge_groups
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts

@@ -10,16 +10,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from genrm_cli.errors import JudgeError
+from genrm_cli.groups.asking.begin import begin_group, compute_local
+from genrm_cli.groups.asking.shown import shown_to_judges
+from genrm_cli.groups.asking.stages import iter_stages, prepared
 from genrm_cli.groups.comparisons import plan_group
 from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.judge_group import (
-    begin_group,
-    compute_local,
-    iter_stages,
-    prepared,
-    shown_to_judges,
-    without_reply,
-)
+from genrm_cli.groups.judge_group import without_reply
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.json_types import JsonObject
 from genrm_cli.judging.engine import JudgeSet

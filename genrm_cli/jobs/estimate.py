@@ -7,10 +7,11 @@ from statistics import fmean
 from typing import Any
 
 from genrm_cli.errors import UsageError, counted
+from genrm_cli.groups.asking.stages import count_requests
 from genrm_cli.groups.check import judge_specs
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import count_requests, recall_group
+from genrm_cli.groups.judge_group import recall_group
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex, correct_plan, count_planned

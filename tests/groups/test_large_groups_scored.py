@@ -5,10 +5,12 @@ import sys
 import threading
 from collections import Counter
 
+from genrm_cli.groups.asking.begin import begin_group
+from genrm_cli.groups.asking.stages import prepared
 from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.count_group import count_group
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group, judge_group, prepared
+from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from scored_components import LEXICAL, completions, score, settings_of
 
+from genrm_cli.groups.asking.begin import begin_group
+from genrm_cli.groups.asking.shown import shown_to_judges
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group, shown_to_judges
 from genrm_cli.rollouts.formats import FORMATS, recognise
 from genrm_cli.rollouts.rollout import Text
 

@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from genrm_cli.errors import GenrmError, InputError, Message, Part, SettingRef, naming
+from genrm_cli.groups.asking.begin import begin_group
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.advise_grouping import describe_grouping
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions

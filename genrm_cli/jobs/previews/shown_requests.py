@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from genrm_cli.errors import InputError
+from genrm_cli.groups.asking.begin import begin_group
+from genrm_cli.groups.asking.stages import iter_stages
 from genrm_cli.groups.group import Group
-from genrm_cli.groups.judge_group import begin_group, iter_stages
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import only_task

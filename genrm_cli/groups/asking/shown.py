@@ -1,0 +1,53 @@
+"""What the judges are shown of a group."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from genrm_cli.groups.group import Group
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.rollouts.gym_view import is_of_gym, view_gym_group
+from genrm_cli.rollouts.rollout import Criterion
+from genrm_cli.rollouts.scenario import parse_scenario, render_scenario
+from genrm_cli.rollouts.shorten import shorten_view
+from genrm_cli.rollouts.views import SharedView, view_group
+
+
+def shown_to_judges(
+    group: Group, answered: Sequence[int], plan: GroupPlan, redactions: Counter[str]
+) -> SharedView:
+    """Return the texts of some rollouts that leave this machine, masked and shortened, with all
+    that the judges are shown; counts what it masks. Lengths are measured before.
+    """
+    if not answered:
+        return SharedView((), [])
+    if is_shown_as_gym(group, plan):
+        view = view_gym_group([group.records[index] for index in answered])
+    else:
+        view = view_group([group.rollouts[index] for index in answered], plan.view)
+        view = replace(
+            view, scenario=group.rollouts[answered[0]].scenario if not plan.shows_as_gym else None
+        )
+    own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
+    view = replace(view, principle=own_principle or plan.principle)
+    if plan.graders:
+        records = {index: group.records[index] for index in answered if group.records}
+        view = replace(
+            view,
+            criteria={index: group.rollouts[index].criteria for index in answered},
+            backgrounds={index: render_scenario(each) for index, each in records.items()},
+            constraints={
+                index: [Criterion(text, 1.0) for text in parse_scenario(each).constraints]
+                for index, each in records.items()
+            },
+        )
+    redactor = plan.redactor
+    if redactor is not None:
+        view = view.masked(lambda text: redactor.redact(text, redactions))
+    is_marked = view.view == "transcript"
+    return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
+
+
+def is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
+    """Whether judges are shown a group word for word as NeMo Gym shows it."""
+    return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))
