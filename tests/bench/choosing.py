@@ -99,6 +99,7 @@ def _order(
         prompt_tokens=repeats * TOKENS,
         completion_tokens=0,
         result=preference_of(verdict, chosen_first=chosen_first),
+        repeats=(),
     )
 
 

@@ -35,6 +35,7 @@ from genrm_cli.scored.run_record import PanelRecord, RunRecord
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.location import is_scored_file, stem_of
+from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import StoppedBy
 
 _POLICY = "policy"  # of the fields that are kept of a scored line
@@ -112,7 +113,7 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
     """
     settings = run.settings
     if all(map(is_scored_file, given)):
-        [scored] = find_scored(given, settings, run.store)
+        [scored] = _scored_together(given, settings, run.store)
         return await run.in_thread(lambda: _read_ranking(scored, scored.files, options, run))
     _check(options, settings)
     task = _task_of(given, settings)
@@ -148,6 +149,16 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
         raise TooManyUnscoredError(
             f"{ranking.failed:,} of {asked:,} comparisons failed, more than ", setting, " allows."
         )
+
+
+def _scored_together(given: Sequence[str], settings: Settings, store: Store) -> list[ScoredInput]:
+    try:
+        return find_scored(given, settings, store)
+    except UsageError as error:
+        raise UsageError(
+            f"{', '.join(given)}: not scored together, so no comparison joins them; ",
+            naming("score them with $together, or rank the rollouts themselves."),
+        ) from error
 
 
 def _check(options: RankOptions, settings: Settings) -> None:

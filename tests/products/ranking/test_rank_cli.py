@@ -216,6 +216,19 @@ def test_rules_decide_without_a_call(genrm: Genrm, call: Call, judge_server: Jud
     }
 
 
+def test_files_that_were_scored_apart_are_refused(genrm: Genrm, call: Call) -> None:
+    """No comparison joins their policies; files that were scored together are read."""
+    for name in ("old", "new"):
+        lines = [{"prompt": f"Q{n % 3}?", "response": f"{name} {n}"} for n in range(6)]
+        genrm.write(f"{name}.jsonl", lines)
+        call("score", f"{name}.jsonl", "--offline").ended(0)
+    scored = ("old.scored.jsonl", "new.scored.jsonl")
+    apart = call("rank", *scored).ended(2)
+    assert "not scored together, so no comparison joins them; score them with --to" in apart.err
+    call("score", "old.jsonl", "new.jsonl", "--together", "--offline", "--force").ended(0)
+    assert ranked(call, *scored)["n_prompts"] == 3
+
+
 def test_samples_of_a_policy_count_as_one_prompt(genrm: Genrm, call: Call) -> None:
     """A prompt that a file repeats has several responses of the policy; all of them meet, and the
     prompt is one observation.
