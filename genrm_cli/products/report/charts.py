@@ -13,7 +13,6 @@ _WIDTH = 360
 _HEIGHT = 150
 _FOOT = 18
 _TOP = 12
-_PLACES = 10  # written below a chart
 _MARGIN = 24  # beside values over costs, so that their labels fit
 
 

@@ -202,10 +202,11 @@ def test_one_prompt_has_no_interval_and_few_make_no_claim() -> None:
 
 def test_a_failure_is_missing_and_takes_the_other_order_with_it() -> None:
     """A lone order does not count for a win rate, and failures count for nobody but are shown."""
-    board = build_leaderboard(outcomes_of(["011 102"] * 24 + ["01x 101"] * 6))
+    lines = ["011 102"] * 24 + ["01x 101"] * 6 + ["011 10x"] * 2
+    board = build_leaderboard(outcomes_of(lines))
     (pair,) = board.pairs
-    assert (pair.w, pair.n_prompts, pair.failed, board.failed) == (1.0, 24, 6, 6)
-    assert "6 of 60 comparisons failed; they count for nobody" in board.warnings
+    assert (pair.w, pair.n_prompts, pair.failed, board.failed) == (1.0, 24, 8, 8)
+    assert "8 of 64 comparisons failed; they count for nobody" in board.warnings
 
 
 def test_policies_that_never_meet_have_no_common_strength() -> None:
