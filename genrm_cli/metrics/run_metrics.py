@@ -16,7 +16,7 @@ from genrm_cli.metrics.running_stats import (
     RunningStats,
 )
 from genrm_cli.metrics.session_metrics import SessionMetrics
-from genrm_cli.metrics.verdict_counts import FailingText, GroupedCount, VerdictCounts
+from genrm_cli.metrics.verdict_counts import CountOf, FailingText, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason, StoppedBy, Verdict
 
 _T = TypeVar("_T")
@@ -79,7 +79,7 @@ class RunMetrics(Mergeable):
     latency: Latencies = field(default_factory=Latencies)
     failures_by_kind: Counter[str] = field(default_factory=Counter)
     failure_examples: dict[str, str] = field(default_factory=dict)
-    failed_requests: GroupedCount = field(default_factory=GroupedCount)
+    failed_requests: CountOf = field(default_factory=CountOf)
     failing_texts: dict[str, FailingText] = field(default_factory=dict)
     calls: int = 0
     retries: int = 0
@@ -88,8 +88,6 @@ class RunMetrics(Mergeable):
     estimated_replies: int = 0
     score_ties: int = 0
     pairs: VerdictCounts = field(default_factory=VerdictCounts)
-    first_wins: GroupedCount = field(default_factory=GroupedCount)
-    ties: GroupedCount = field(default_factory=GroupedCount)
     individual_scores: RunningStats = field(default_factory=RunningStats)
     reward: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
@@ -174,8 +172,6 @@ class RunMetrics(Mergeable):
         """Add the measurement of a group."""
         verdicts = group.verdicts
         self.pairs.merge(verdicts)
-        self.first_wins.add(verdicts.first_wins, verdicts.decided)
-        self.ties.add(verdicts.ties, verdicts.verdicts)
         if group.reliability is not None:
             self.reliability.add(group.reliability)
         if group.interval is not None:

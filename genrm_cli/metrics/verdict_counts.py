@@ -34,40 +34,16 @@ class FailingText(Mergeable):
 
 
 @dataclass(slots=True)
-class GroupedCount(Mergeable):
-    """How many of some things have a property, with the sums over groups of these things that show
-    how much groups differ.
-
-    Attributes:
-        count: things with the property; `of`: all things.
-        count_squares: sum of the squares of the groups' counts; `of_squares` of their sizes.
-        products: sum of the products of the two.
-    """
+class CountOf(Mergeable):
+    """How many of some things have a property: `count` of `of`."""
 
     count: int = 0
     of: int = 0
-    count_squares: int = 0
-    products: int = 0
-    of_squares: int = 0
 
     def add(self, count: int, of: int) -> None:
-        """Add a group."""
+        """Add those of a group."""
         self.count += count
         self.of += of
-        self.count_squares += count * count
-        self.products += count * of
-        self.of_squares += of * of
-
-    def design_effect(self) -> float:
-        """Return the variance of the count relative to that of independent things, at least 1.
-
-        Source: L. Kish, Survey Sampling (1965), 5.4, for a share of clusters of unequal size.
-        """
-        if not 0 < self.count < self.of:
-            return 1.0
-        share = self.count / self.of
-        squares = self.count_squares - 2 * share * self.products + share**2 * self.of_squares
-        return max(1.0, squares / (self.of * share * (1 - share)))
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from genrm_cli.metrics.plan_reliability import (
 )
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import LatencySummary, RunningStats
-from genrm_cli.metrics.verdict_counts import GroupedCount
+from genrm_cli.metrics.verdict_counts import CountOf
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
@@ -103,7 +103,7 @@ def _written(metrics: RunMetrics, name: str) -> object:
 
 
 def _summary_of(value: Any) -> object:
-    if isinstance(value, GroupedCount):
+    if isinstance(value, CountOf):
         return replace(value)  # a copy
     if hasattr(value, "summary"):  # counted in a form of its own, such as `RunningStats`
         return value.summary()

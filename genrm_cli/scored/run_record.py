@@ -10,7 +10,7 @@ from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.running_stats import LatencySummary, Statistics
 from genrm_cli.metrics.session_metrics import SessionSummary
-from genrm_cli.metrics.verdict_counts import FailingText, GroupedCount
+from genrm_cli.metrics.verdict_counts import CountOf, FailingText
 from genrm_cli.scored.json_form import json_schemas
 from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
 from genrm_cli.storage.contract import InputIdentity, Mark
@@ -137,8 +137,6 @@ class RunTotals:
         failed_requests: requests about groups without a verdict, of all; a panel's judges each
             count.
         failing_texts: the ten rollouts with most failed requests, by group and index.
-        first_wins: verdicts that prefer the response shown first, of the decided ones.
-        ties: verdicts that prefer neither response, of all.
         groups_noisy: groups whose reliability is below `NOISY_BELOW`.
         not_numbers: NaN, infinities and numbers beyond a double, read and written back as null; the
             first is named.
@@ -199,7 +197,7 @@ class RunTotals:
     failures: int
     failures_by_kind: Mapping[str, int]
     failure_examples: Mapping[str, str]
-    failed_requests: GroupedCount
+    failed_requests: CountOf
     failing_texts: Mapping[str, FailingText]
     calls: int
     retries: int
@@ -214,8 +212,6 @@ class RunTotals:
     flip_rate: float | None
     contradiction_rate: float | None
     tie_rate: float | None
-    first_wins: GroupedCount
-    ties: GroupedCount
     echoed_ranking_rate: float | None
     pairs_of_repeats: int
     repeat_agreement: float | None
