@@ -43,7 +43,7 @@ test-versions:
 	.ci/versions
 
 test-loaders: $(LOADERS)/.ready
-	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900
+	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900 --write-trainers
 
 test-all: test test-numeric test-slow
 

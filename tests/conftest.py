@@ -24,6 +24,7 @@ pytest_plugins = [
     "s3_disturber_fixture",
     "s3_stores_fixture",
     "trainers_fixture",
+    "trainers_table",
 ]
 
 _IN_MEMORY = Path("/dev/shm")

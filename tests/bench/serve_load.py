@@ -164,6 +164,7 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
     """Load servers, given with their ports and process ids, in turn."""
     figures: dict[str, float] = {}
     cpu_s = dict.fromkeys(servers, 0.0)
+    errors = dict.fromkeys(servers, 0)
     serial = itertools.count()
     # NeMo Gym's server closes a connection that was idle for five seconds, as all are while the
     # other server is loaded. One that is closed while it is being used again would be an error.
@@ -178,11 +179,13 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
 
         async def send_cohort(port: int) -> float:
             task = next(serial)
+            name = next(name for name, (own, _) in servers.items() if own == port)
             url = f"http://127.0.0.1:{port}/verify"
             bodies = [json.dumps(row_of(task, place)).encode() for place in range(SMALL)]
             begun_s = time.perf_counter()
             for reply in await asyncio.gather(*(send(url, body) for body in bodies)):
-                assert isinstance((await reply.json())["reward"], float), await reply.text()
+                # A server that cannot bear the load is a result, not the end of the measurement.
+                errors[name] += reply.status != 200 or "reward" not in await reply.json()
             return time.perf_counter() - begun_s
 
         async def send_many(port: int, cohorts: int, at_once: int) -> None:
@@ -218,7 +221,7 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
             quantiles = statistics.quantiles(await asyncio.gather(*tasks), n=100)
             figures[f"{name}_median_ms"] = 1e3 * quantiles[49]
             figures[f"{name}_p99_ms"] = 1e3 * quantiles[98]
-    return figures
+    return figures | {f"{name}_errors": float(count) for name, count in errors.items()}
 
 
 def row_of(task: int, place: int) -> dict[str, Any]:
