@@ -343,12 +343,13 @@ class RewardClient:
             if self._server_for(group) != url:  # it is away for too long
                 continue
             failing_since_s = failing_since_s or said.since_s
-            wait_s = said.later_s or pause_s
-            if time.monotonic() + wait_s - failing_since_s > self.try_for_s:
+            left_s = failing_since_s + self.try_for_s - time.monotonic()
+            if left_s <= 0:
                 raise RewardServerError(
                     f"{url}{path}: no answer for {self.try_for_s:g} s; the last: {said.error}"
                 )
-            await asyncio.sleep(wait_s * random.uniform(1, 1.2))
+            wait_s = (said.later_s or pause_s) * random.uniform(1, 1.2)
+            await asyncio.sleep(min(wait_s, left_s))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _ask(

@@ -24,7 +24,7 @@ from genrm_cli.verdicts import FailureKind
 
 # Of the programs that the pages name beside genrm: uv, vLLM, Slurm, trainers and our benchmarks.
 OTHERS = """
---algo --array --cpus-per-task --custom-config-path --custom-rm-path --cycles --dependency
+--algo --eval --array --cpus-per-task --custom-config-path --custom-rm-path --cycles --dependency
 --dynamic-sampling-filter-path --env --field --from --gres --group-rm --job-name --labels --looks
 --mem --parsable --prompts --remote --requeue --reward --rm-type --rm-url --rounds --runs
 --tensor-parallel-size --time --train --wheel --wrap

@@ -55,7 +55,7 @@ CHUNKED = START + b"Transfer-Encoding: chunked\r\n\r\n"
 )
 def test_a_head_without_end_is_refused_at_64_kib(guarded, start, more):
     """Each place of HTTP that a parser stores without a limit: 431, and nothing has grown."""
-    assert b" 431 " in talk(guarded, start, *[more * 500] * 12)
+    assert b" 431 " in talk(guarded, start, *[more * 500] * 100)
     assert b" 431 " in talk(guarded, start + more * (1_000_000 // len(more)))
     assert guarded.post("/v1/groups", GROUP).status_code == 200
 

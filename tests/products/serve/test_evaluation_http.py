@@ -53,7 +53,9 @@ def test_a_single_response_has_a_comparable_number(evaluating, judge_server):
 def test_responses_of_one_prompt_do_not_matter_to_each_other(evaluating):
     """Several samples of one prompt, and the mean is the win rate; nothing is calibrated."""
     client = RewardClient(evaluating.url)
-    reply = asyncio.run(client.score_group(QUESTION, [SHORT, LONG, LONG], evaluates=True))
+    reply = asyncio.run(
+        client.score_group(QUESTION, ["It was.", f"{LONG}!", f"{LONG}!"], evaluates=True)
+    )
     assert reply["rewards"] == [0.0, 1.0, 1.0]
     assert reply["metrics"]["reward_mean"] == pytest.approx(2 / 3)
     assert "genrm_calibration_comparisons 0.0" in evaluating.get("/metrics").text
@@ -61,10 +63,11 @@ def test_responses_of_one_prompt_do_not_matter_to_each_other(evaluating):
 
 def test_a_judge_that_fails_gives_no_number(evaluating, judge_server):
     """The reward is null with a reason, not a loss."""
-    judge_server.behave(fault={"status": 400})
-    group = {"messages": QUESTION, "responses": [{"text": LONG + " fails"}]}
+    judge_server.behave(refuses="FORBIDDEN")
+    responses = [{"text": f"FORBIDDEN {LONG}"}, {"text": f"{LONG} and more"}]
+    group = {"messages": QUESTION, "responses": responses}
     reply = evaluating.post("/v1/groups?as=reference", group).json()
-    assert reply["rewards"] == [None]
+    assert reply["rewards"] == [None, 1.0]
     assert reply["responses"][0]["reason_text"]
 
 
