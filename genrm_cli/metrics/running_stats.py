@@ -14,7 +14,7 @@ import numpy as np
 
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 POWER = 0.8  # the usual chance of finding a difference that there is
-_LEAST_NOISE = 1e-4  # share of a single verdict
+_LEAST_NOISE = 1e-4  # share of noise in a reliability
 LEAST_SPREAD = 1e-9
 """A smaller spread is rounding, not signal."""
 
@@ -286,14 +286,14 @@ def paired_difference(
 
 
 def signal_interval(reliability: float, share: float, distance: float) -> tuple[float, float]:
-    """Return the interval of a reliability from that of the share of signal in single verdicts.
+    """Return the interval of a reliability from that of the one that the judge's noise lets expect.
 
     The odds of both are proportional. Its lower end is 0 where that of the share is; nothing is
     certain to be without noise.
 
     Args:
         reliability: from 0 to 1.
-        share: estimated, above 0 and below 1.
+        share: the expected one, above 0 and below 1.
         distance: of the ends of its interval.
     """
     odds = (1 - share) / share

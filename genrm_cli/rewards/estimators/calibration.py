@@ -78,9 +78,9 @@ class Calibration:
             verdicts share one rollout, or fewer than 200 share none (fewer suffice with more than
             one ring), as in groups of two and three.
         score_noise: of score differences alone, likewise.
-        share: of the variance of leads that is signal, without what the prompt adds; .01 if none
-            was found. None with too few verdicts.
-        share_error: its standard error; None with too few verdicts or groups.
+        expected: reliability that the noise lets expect in a typical group, near 0 if no signal was
+            found. None with too few verdicts.
+        expected_error: its standard error; None with too few verdicts or groups.
         reward_variance: mean of the variances of the rewards of a group; None if no rewards are
             known.
         lists: of a listwise judge.
@@ -93,8 +93,8 @@ class Calibration:
     weights: Weights = Weights()  # noqa: RUF009  (immutable)
     noise: JudgeNoise | None = None
     score_noise: JudgeNoise | None = None
-    share: float | None = None
-    share_error: float | None = None
+    expected: float | None = None
+    expected_error: float | None = None
     reward_variance: float | None = None
     lists: ListCalibration = ListCalibration()  # noqa: RUF009  (immutable)
     failed: str | None = None
@@ -105,18 +105,18 @@ class Calibration:
             self,
             noise=None,
             score_noise=None,
-            share=None,
-            share_error=None,
+            expected=None,
+            expected_error=None,
             lists=replace(self.lists, noise=None, signal=None, uncertainty=None),
             failed=failed,
         )
 
     def interval_of(self, reliability: float | None) -> tuple[float, float] | None:
         """Return the 95 % interval of a reliability; None if it is unknown."""
-        if reliability is None or self.share is None or self.share_error is None:
+        if reliability is None or self.expected is None or self.expected_error is None:
             return None
-        distance = student_95(self.groups - 1) * self.share_error
-        return signal_interval(reliability, self.share, distance)
+        distance = student_95(self.groups - 1) * self.expected_error
+        return signal_interval(reliability, self.expected, distance)
 
 
 class CalibrationStatistics:
@@ -282,16 +282,21 @@ class CalibrationStatistics:
             known,
             noise=noise,
             score_noise=moments.of_leads(0.0).noise(float(moments.prompt[_D, _D])),
-            share=noise.share,
-            share_error=self._share_error(leads, weight),
+            expected=noise.expected_reliability(self._degree),
+            expected_error=self._expected_error(leads, weight),
         )
 
-    def _share_error(self, leads: LeadMoments, weight: float) -> float | None:
-        """Return the standard error of the share of signal; None for a single group.
+    @property
+    def _degree(self) -> float:
+        """Mean number of verdicts on a rollout, 1 or more."""
+        return 1 + float(self._sums[_PLAIN, _ONE, _ONE] / 2 / self._sums[_OWN, _ONE, _ONE])
+
+    def _expected_error(self, leads: LeadMoments, weight: float) -> float | None:
+        """Return the standard error of the expected reliability; None for a single group.
 
         Each moment is a sum over independent groups divided by another: its error is what leaving
-        out groups would change. That of the share is taken over distances of one error, because it
-        is not linear near its bounds.
+        out groups would change. That of the reliability is taken over distances of one error,
+        because it is not linear near its bounds.
 
         Source: the infinitesimal jackknife, L. A. Jaeckel, Bell Laboratories memorandum
         72-1215-11 (1972); sigma points, S. J. Julier and J. K. Uhlmann, SPIE 3068 (1997) 182."""
@@ -336,13 +341,13 @@ class CalibrationStatistics:
         steps = (directions * np.sqrt(np.maximum(0.0, variances))).T
         centre = np.array(leads)
 
-        def share(numbers: Floats) -> float:
+        def expected(numbers: Floats) -> float:
             moments = LeadMoments(*numbers.tolist())
             below = 2 * moments.lead / max(NOISE_FLOOR, moments.lead_within) - LEAST_SHARE
-            return moments.noise().share + min(0.0, below)
+            known = moments.noise().expected_reliability(self._degree)
+            return known + self._degree * min(0.0, below)
 
-        halves = [(share(centre + step) - share(centre - step)) / 2 for step in steps]
-        return math.hypot(*halves)
+        return math.hypot(*((expected(centre + by) - expected(centre - by)) / 2 for by in steps))
 
     def _centred(self, sums: Floats) -> Floats:
         """Return the sums of products as if the mean over all verdicts were subtracted from each
@@ -375,9 +380,9 @@ def _with_lists(known: Calibration, lists: ListCalibration) -> Calibration:
     """Return a calibration with what the lists show."""
     if lists.noise is None or lists.signal is None:
         return replace(known, lists=lists)
-    share = max(LEAST_SHARE, lists.signal / (lists.signal + lists.noise))
-    error = None if lists.uncertainty is None else lists.uncertainty * share * (1 - share)
-    return replace(known, lists=lists, share=share, share_error=error)
+    expected = max(LEAST_SHARE, lists.signal / (lists.signal + lists.noise))
+    error = None if lists.uncertainty is None else lists.uncertainty * expected * (1 - expected)
+    return replace(known, lists=lists, expected=expected, expected_error=error)
 
 
 def _features(batch: VerdictBatch) -> Floats:

@@ -111,11 +111,20 @@ class JudgeNoise:
     level_noise: float
     prompt: float = 0.0
 
-    @property
-    def share(self) -> float:
-        """Share of the variance of verdicts that is signal, above 0 and below 1."""
-        odds = 2 * (self.slope**2 / self.noise + self.level_slope**2 / self.level_noise)
-        return odds / (1 + odds)
+    def expected_reliability(self, degree: float) -> float:
+        """Return the reliability of base scores from so many verdicts on each rollout, 1 or more;
+        above 0 and below 1.
+
+        The modes of a graph of this degree d have the mean d and the variance d; where leads tell
+        much, levels tell little."""
+        leads = self.slope**2 / self.noise
+        levels = self.level_slope**2 / self.level_noise
+        apart = math.sqrt(degree)
+        signals = (
+            leads * (degree + apart) + levels * (degree - apart),
+            leads * (degree - apart) + levels * (degree + apart),
+        )
+        return sum(signal / (1 + signal) for signal in signals) / 2
 
 
 class Weights(NamedTuple):

@@ -109,9 +109,9 @@ def test_a_known_judge_is_found():
 
 
 @pytest.mark.parametrize("plan", [PLAN[:8], TANGLED])
-def test_the_error_of_the_share_is_that_of_leaving_out_groups(plan):
-    """The share of signal has the standard error of the jackknife, which fits again without each
-    group in turn.
+def test_the_error_of_the_reliability_is_that_of_leaving_out_groups(plan):
+    """The expected reliability has the standard error of the jackknife, which fits again without
+    each group in turn.
     """
     batch, _ = linear_judge(60, 8, plan, failures=0.1)
     groups = [verdicts_of(pairs_of(batch, group)) for group in range(60)]
@@ -122,9 +122,9 @@ def test_the_error_of_the_share_is_that_of_leaving_out_groups(plan):
             statistics.add_group(8, verdicts)
         return statistics.fit()
 
-    shares = [fit_without(each).noise.share for each in range(60)]
-    jackknife = math.sqrt(59 / 60 * sum((each - sum(shares) / 60) ** 2 for each in shares))
-    assert fit_without(None).share_error == pytest.approx(jackknife, rel=0.15)
+    expected = [fit_without(each).expected for each in range(60)]
+    jackknife = math.sqrt(59 / 60 * sum((each - sum(expected) / 60) ** 2 for each in expected))
+    assert fit_without(None).expected_error == pytest.approx(jackknife, rel=0.15)
 
 
 def test_parts_of_a_run_add_up():
@@ -140,8 +140,8 @@ def test_parts_of_a_run_add_up():
     assert merged.groups == whole.groups == 130
     for name in ("slope", "noise", "level_slope", "level_noise"):
         assert getattr(merged.noise, name) == pytest.approx(getattr(whole.noise, name))
-    assert merged.share == pytest.approx(whole.share)
-    assert merged.share_error == pytest.approx(whole.share_error)
+    assert merged.expected == pytest.approx(whole.expected)
+    assert merged.expected_error == pytest.approx(whole.expected_error)
     assert merged.gap_bias == pytest.approx(whole.gap_bias)
 
 
@@ -152,7 +152,7 @@ def test_one_verdict_is_opinion_not_bias():
     fit = statistics.fit()
     assert fit.gap_bias == 4 / (1 + UNBIASED_VERDICTS)
     assert fit.noise is None
-    assert fit.share is None
+    assert fit.expected is None
     better, worse = estimate("adaptive", 2, verdicts_of([(0, 1, 5, 1, 1)]), fit).base_scores
     assert better - worse > 2
     assert CalibrationStatistics().fit() == Calibration()

@@ -21,7 +21,7 @@ KNOWN = Calibration(
     groups=500,
     noise=JudgeNoise(0.6, 0.35, 0.5, 0.3, 0.1),
     score_noise=JudgeNoise(0.8, 0.35, 1.2, 0.3, 0.25),
-    share=0.4,
+    expected=0.4,
 )
 NAMES = sorted(ESTIMATORS)
 every_estimator = pytest.mark.parametrize("name", NAMES)
