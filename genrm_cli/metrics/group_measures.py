@@ -80,16 +80,17 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float | None
     return statistics.correlation(first, second)
 
 
-def reliability_word(interval: Sequence[float] | None) -> str:
+def reliability_word(interval: Sequence[float] | None, *, of_lists: bool = False) -> str:
     """Return `high`, `fair`, `low` or `unknown` for the interval of a run's reliability.
 
     The lower end decides, so that a wide interval promises nothing; it is `unknown` if the
-    reliability may be low as well as high.
+    reliability may be low as well as high. That of lists is never `high`: what a judge says in
+    every order of a list counts as signal, right or wrong.
     """
     if interval is None:
         return "unknown"
     low, high = interval
-    if low >= RELIABLE_FROM:
+    if low >= RELIABLE_FROM and not of_lists:
         return "high"
     if low >= NOISY_BELOW:
         return "fair"

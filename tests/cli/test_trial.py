@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -61,6 +62,23 @@ def test_a_trial_never_replaces_a_full_result(genrm, call):
     assert "a full run, which a trial (--limit) must not replace" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
     assert call("score in.jsonl --limit 1 --force", *LEXICAL).code == 0
+
+
+def test_fewer_verdicts_never_replace_more_unasked(genrm, call):
+    """A run with fewer rings over the same file is refused, one with as many or more goes on;
+    --force replaces the result.
+    """
+    genrm.write("in.jsonl", make_rollouts(groups=3, size=6))
+    call("score in.jsonl --ring-k 2", *LEXICAL).ended(0)
+    before = (genrm.folder / "in.scored.jsonl").read_bytes()
+    refused = call("score in.jsonl", *LEXICAL).ended(2)
+    assert "it rests on 36 verdicts, and these settings ask for 18 of them" in refused.err
+    assert "--force" in refused.err
+    assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
+    call("score in.jsonl --ring-k 2 --advantage unit", *LEXICAL).ended(0)
+    call("score in.jsonl --ring-k 2.5", *LEXICAL).ended(0)
+    call("score in.jsonl --force", *LEXICAL).ended(0)
+    assert genrm.metrics()["ring_k"] == 1
 
 
 def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
@@ -128,9 +146,13 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
     assert re.fullmatch(expected, advice["reliability"])
     assert "cost about" in advice["cost"]
     assert "the trial recommends for the whole run:\n  mode " in finished.err
+    assert finished.err.splitlines()[-2] == advice["next"]
+    command = shlex.split(advice["next"].removeprefix("next: genrm "))
     asked = judge_server.stats()["requests"]
-    call("score in.jsonl --no-probe --ring-k 2", *judge).ended(0)
-    assert judge_server.stats()["requests"] - asked == 2 * 10
+    call(*command).ended(0)
+    rings = float(command[command.index("--ring-k") + 1])
+    assert rings <= 2
+    assert judge_server.stats()["requests"] - asked == 2 * int(5 * rings)
 
 
 @pytest.mark.parametrize(
@@ -140,19 +162,19 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
 def test_a_quick_trial_tries_both_modes_of_a_chat_model(
     genrm, call, judge_server, given, other, requests
 ):
-    """Ten groups in the other mode show which mode costs less for the same reliability; only their
-    verdicts are kept.
+    """Ten groups in the other mode show whether both agree, and which has less left to pay; only
+    their verdicts are kept.
     """
     genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
     finished = call("score in.jsonl", *judge_server.flags, "--judging", given, *QUICK).ended(0)
     assert f"trying --judging {other} on up to 10 groups" in finished.err
     assert judge_server.stats()["requests"] == requests
     advice = json.loads(finished.out)["recommendation"]
-    assert re.match(
-        r"--judging listwise, at most 0\.\d+ for reliable rewards, where pairwise takes \d+\.",
-        advice["mode"],
-    )
-    assert advice["repeats"] == "--repeats 1"
+    beyond = r"rewards of both modes correlate by 1\.00 \(1\.00 to 1\.00\) beyond their noise"
+    # Of 32 groups, 30 are paid.
+    expected = f"{given}, as in the trial; {beyond}, and {other} does not cost clearly less"
+    assert re.fullmatch(expected, advice["mode"])
+    assert ("repeats" in advice) == (given == "listwise")
     suffixes = ("scored.jsonl", "comparisons.jsonl", "metrics.json", "journal.sqlite", "jsonl")
     assert genrm.names() == {f"in.{suffix}" for suffix in suffixes}
 
@@ -162,7 +184,8 @@ def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, call, judge
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", "nemotron")
     advice = json.loads(call("score in.jsonl", *judge, *QUICK).ended(0).out)["recommendation"]
-    assert advice.keys() == {"mode", "reliability", "cost"}
+    assert advice.keys() == {"mode", "rings", "reliability", "cost", "next"}
+    assert advice["next"] == "done: nothing left to ask"
     assert advice["reliability"].startswith("unknown: groups of fewer than 4 rollouts")
 
 
@@ -174,10 +197,12 @@ def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
     judge = (*judge_server.flags, "--profile", "nemotron")
     finished = call("score", "in.jsonl", *judge, *QUICK).ended(0)
     tried = genrm.metrics()["reliability"]["mean"]
-    recommended = json.loads(finished.out)["recommendation"]["rings"]
-    assert recommended == "--ring-k 2"
+    advice = json.loads(finished.out)["recommendation"]
+    assert advice["rings"].startswith("--ring-k 2")
+    assert advice["next"] == "done: nothing left to ask"
+    assert finished.err.splitlines()[-2] == "done: nothing left to ask"
     asked = judge_server.stats()["requests"]
-    call("score", "in.jsonl", *judge, *recommended.split()).ended(0)
+    call("score", "in.jsonl", *judge, "--ring-k", 2).ended(0)
     assert judge_server.stats()["requests"] == asked
     assert genrm.metrics()["reliability"]["mean"] == tried
 

@@ -123,7 +123,9 @@ def score(
             _score(rollouts, report, progress, invocation, _scoring(cluster))
         if quick and report.last is not None and report.last.record is not None:
             record = report.last.record
-            more["recommendation"] = recommend(record, rollouts[0], whole, invocation.api_keys)
+            more["recommendation"] = recommend(
+                record, rollouts[0], whole, invocation.origins, invocation.api_keys
+            )
     except GenrmError as error:
         explained = with_served_models(error, settings.judge)
         report.end(explained)

@@ -10,8 +10,13 @@ from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
+<<<<<<< HEAD
 from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
 from genrm_cli.metrics.run_metrics import MOST_FAILING, RunMetrics
+=======
+from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unmeasured_text
+from genrm_cli.metrics.run_metrics import RunMetrics
+>>>>>>> 73eabb1c (Advice is a command: --quick ends with the line to paste, fewer verdicts never replace more unasked)
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import folder_of, sibling
 
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 
 # Exit codes of runs whose outputs are all there.
 _DONE = (0, TooManyUnscoredError.exit_code)
-# The longest label, `comparisons`, and a gap.
+# The longest label, `repeatability`, and a gap.
 _LABEL_WIDTH = 13
 _FAILING_FROM = 0.01  # share of failed requests from which texts are named
 # Words follow the lower end of the interval, so a small run is never praised for its mean.
@@ -29,7 +34,7 @@ _RELIABILITY_MEANS = {
     "high": "high: reward differences are mostly real, not judge noise",
     "fair": "fair: reward differences are more real than judge noise",
     "low": "low: reward differences may be mostly judge noise",
-    "unknown": "unknown: it may be low or high; score more groups together",
+    "unknown": "unknown: it may be low or high",
 }
 
 
@@ -87,7 +92,8 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         correlation = f"{totals.length_effect.mean:+.2f}{interval}"
         yield "length", f"correlates with the reward by {correlation} within groups"
     if totals.judge.name is not None and totals.verdicts + totals.journal_hits:
-        yield "reliability", _reliability_text(totals)
+        name = "repeatability" if totals.strategy == LISTS else "reliability"
+        yield name, _reliability_text(totals)
     prices = settings.limits.price_in, settings.limits.price_out
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)
@@ -145,10 +151,13 @@ def _reliability_text(totals: "RunTotals") -> str:
         why = unmeasured_text(sizes, totals.strategy, totals.repeats, flag_of)
         parts.append(f"unknown: {why}")
     else:
-        word = reliability_word(totals.reliability_interval)
+        is_lists = totals.strategy == LISTS
+        word = reliability_word(totals.reliability_interval, of_lists=is_lists)
         interval = interval_text(totals.reliability_interval)
         parts.append(f"{mean:.2f}{interval}, {_RELIABILITY_MEANS[word]}")
-        if word in ("low", "fair"):
+        if is_lists and word == "fair":
+            parts.append("it measures how well the judge repeats itself, not whether it is right")
+        elif word in ("low", "fair"):
             is_panel = totals.panel is not None
             parts.append(remedy_text(totals.rings_needed, mean, flag_of, is_panel=is_panel))
     if totals.groups_noisy:

@@ -1,10 +1,11 @@
 """`genrm score --quick`: what a trial on a few groups recommends for the whole run.
 
 The trial asks in the mode that the user gave. A judge that could also be asked in the other mode is
-asked about some of the groups in that one, too. The modes are compared by what they cost for the
-same reliability: the trial shows the noise of both, not whether the judge is right."""
+asked about some of the groups in that one, too. The trial shows the noise of both and whether they
+agree, not which of them is right. It ends with the command of the whole run."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from genrm_cli.cli.console import flag_of, range_text, say, text_of
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.cli.scoring.summary import interval_text
 from genrm_cli.errors import GenrmError, InputError, UsageError, counted
-from genrm_cli.metrics.group_measures import reliability_word
 from genrm_cli.metrics.plan_reliability import (
     LISTS,
     predicted_reliability,
@@ -21,7 +21,10 @@ from genrm_cli.metrics.plan_reliability import (
     typical_size,
     unmeasured_text,
 )
+from genrm_cli.metrics.running_stats import Estimated
+from genrm_cli.rewards.estimators.mode_agreement import DISAGREE_BELOW, mode_agreement
 from genrm_cli.settings import Settings, changed
+from genrm_cli.settings.resolve import Origin
 
 if TYPE_CHECKING:
     from genrm_cli.jobs.previews.preview import Preview
@@ -35,6 +38,10 @@ _OTHER_GROUPS = 10
 _COUNTED = {"ring_k": "rings", "repeats": "repeats"}
 # The fewest rings, or orders of a list, in which verdicts on a group repeat and so show noise.
 _REPEATED = 2
+# Another mode must cost less than this share: ten groups know its count poorly.
+_WORTHWHILE = 2 / 3
+
+Keys = Mapping[str, str]
 
 
 def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
@@ -66,19 +73,15 @@ class _ModeTrial:
     def of(cls, settings: Settings, record: "RunRecord") -> "_ModeTrial":
         """Read what a trial says about the whole run."""
         needed = record.rings_needed
-        word = reliability_word(record.reliability_interval)
-        is_counted = record.strategy in ("ring", LISTS)
-        if needed is None or needed.expected is None or word == "unknown" or not is_counted:
+        if needed is None or needed.expected is None or record.strategy not in ("ring", LISTS):
             return cls(settings, record)
         # Infinite where all pairs, or the most repeats, would not be enough.
         ends = (needed.at_best or 1.0, needed.expected, needed.at_worst or float("inf"))
         counts = tuple(max(1.0, each) for each in ends)
-        return cls(settings, record, counts).with_count(counts[1])
+        return cls(settings, record, counts).with_count(needed.setting, counts[1])
 
-    def with_count(self, count: float) -> "_ModeTrial":
-        """Return the trial with another expected count."""
-        needed = self.record.rings_needed
-        name = "ring_k" if needed is None else needed.setting
+    def with_count(self, name: str, count: float) -> "_ModeTrial":
+        """Return the trial with another expected count of rings or repeats."""
         value = int(count) if name == "repeats" else count
         counts = self.counts and (self.counts[0], count, self.counts[2])
         return replace(self, settings=changed(self.settings, **{name: value}), counts=counts)
@@ -93,79 +96,107 @@ class _ModeTrial:
         """The number of groups tried, with its noun."""
         return counted(self.record.groups - self.record.groups_left_out, "group")
 
-    def spent(self, uri: str, keys: Mapping[str, str]) -> list[float]:
-        """Return the cost of the whole run for each of the counts; in tokens without prices."""
-        plan = _preview(uri, changed(self.settings, use_journal=False), keys).plan
-        expected = plan.tokens_in + plan.tokens_out if plan.cost is None else plan.cost
-        # It grows with rings or repeats, so one estimate is enough.
-        return [expected * count / self.counts[1] for count in self.counts]
+    def left_to_pay(self, uri: str, keys: Keys) -> float:
+        """Return the cost of what the whole run has left to ask; in tokens without prices."""
+        plan = _preview(uri, self.settings, keys).plan
+        return plan.tokens_in + plan.tokens_out if plan.cost is None else plan.cost
 
 
 def recommend(
-    record: "RunRecord", uri: str, settings: Settings, keys: Mapping[str, str]
+    record: "RunRecord", uri: str, settings: Settings, origins: Sequence[Origin], keys: Keys
 ) -> dict[str, str]:
     """Say what the trial recommends for the whole run, and return the sentences by what they are
     about; blocks.
 
     Args:
         record: of the trial.
-        settings: those of the whole run, as the user gave them.
+        settings: those of the whole run, as the user gave them; `origins` say where.
     """
-    trial = _ModeTrial.of(settings, record)
-    advice = {"mode": f"{trial.mode}, as in the trial"}
+    given = _ModeTrial.of(settings, record)
+    advice = {"mode": f"{given.mode}, as in the trial"}
     other_mode = _preview(uri, settings, keys).other_mode
+    trial = given
     if other_mode is not None:
-        trial, advice["mode"] = _choose_mode(trial, other_mode[0], uri, keys)
-    needed = trial.record.rings_needed
-    if needed is not None:
-        expected = getattr(trial.settings.pairing, needed.setting)
+        trial, advice["mode"] = _choose_mode(given, other_mode[0], uri, keys)
+    setting = "repeats" if trial.mode == "listwise" else "ring_k"
+    tried = getattr(record, setting) or 0
+    has_all = not record.groups_left_out and trial.mode == given.mode
+    # Verdicts that are paid count: with fewer, the same groups would be worse known.
+    if not trial.counts or (has_all and tried > trial.counts[1]):
+        trial = trial.with_count(setting, tried or _REPEATED)
+    if record.strategy in ("ring", LISTS):
+        expected = getattr(trial.settings.pairing, setting)
         most = trial.counts[2] if trial.counts else expected
-        tried = getattr(trial.record, needed.setting) or 0
-        is_covered = not trial.record.groups_left_out and tried > expected
-        if is_covered:
-            # Verdicts on all groups are paid, and fewer may not show the judge's noise again.
-            trial = trial.with_count(tried)
-            expected = tried
         worst = "more than the most" if most == float("inf") else f"{most:g}"
         sure = "" if most <= expected else f" as expected, {worst} to be sure"
-        if trial.counts or is_covered:
-            advice[_COUNTED[needed.setting]] = f"{flag_of(needed.setting)} {expected:g}{sure}"
+        advice[_COUNTED[setting]] = f"{flag_of(setting)} {expected:g}{sure}"
     advice["reliability"] = _reliability_text(trial)
-    advice["cost"] = _preview(uri, trial.settings, keys).plan.text()
-    lines = (f"  {name:<12} {text}" for name, text in advice.items())
-    say("the trial recommends for the whole run:", *lines)
+    plan = _preview(uri, trial.settings, keys).plan
+    advice["cost"] = plan.text()
+    changes: dict[str, object] = {}
+    if trial.mode != given.mode:
+        changes["judging"] = trial.mode
+    if record.strategy in ("ring", LISTS):
+        changes[setting] = getattr(trial.settings.pairing, setting)
+    if has_all and not plan.calls:
+        advice["next"] = "done: nothing left to ask"
+    else:
+        advice["next"] = f"next: {_command(uri, origins, changes)}"
+    *about, last = advice.values()
+    lines = (f"  {name:<12} {text}" for name, text in zip(advice, about, strict=False))
+    say("the trial recommends for the whole run:", *lines, last)
     return advice
 
 
-def _choose_mode(
-    trial: _ModeTrial, mode: str, uri: str, keys: Mapping[str, str]
-) -> tuple[_ModeTrial, str]:
+def _command(uri: str, origins: Sequence[Origin], changes: dict[str, object]) -> str:
+    """Return the command of the whole run: the flags that the user gave, and what is changed."""
+    given: dict[str, object] = {}
+    given |= {each.key: each.value for each in origins if each.source == "flag"}
+    words = ["genrm", "score", uri]
+    for name, value in (given | changes).items():
+        if isinstance(value, bool):
+            words.append(flag_of(name) if value else flag_of(name).replace("--", "--no-", 1))
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        for each in values:
+            words += [flag_of(name), f"{each:g}" if isinstance(each, float) else str(each)]
+    return shlex.join(words)
+
+
+def _choose_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_ModeTrial, str]:
     """Try the other mode, too; return the trial of the mode to take, and why."""
     say(f"trying --judging {mode} on up to {counted(_OTHER_GROUPS, 'group')}")
     as_given = f"{trial.mode}, as in the trial"
     try:
-        other = _try_mode(trial, mode, uri, keys)
+        other, agreement = _try_mode(trial, mode, uri, keys)
     except GenrmError as error:
         return trial, f"{as_given}; {mode} failed: {text_of(error)}"
+    if agreement.value is None or agreement.high is None:
+        return trial, f"{as_given}; whether {mode} agrees is unknown from {other.groups}"
+    beyond = f"rewards of both modes correlate by {agreement.text('.2f')} beyond their noise"
+    if agreement.high < DISAGREE_BELOW:
+        return trial, (
+            f"{as_given}; {beyond}: the modes disagree, and only labels can tell which is right "
+            "(genrm eval --compare-modes)"
+        )
     for each in (other, trial):
         if not each.counts:
-            return trial, f"{as_given}; what {each.mode} needs is unknown from {each.groups}"
-    (of_cheaper, cheaper), (of_dearer, dearer) = sorted(
-        ((each.spent(uri, keys), each) for each in (trial, other)), key=lambda pair: pair[0][1]
-    )
-    if of_cheaper[2] >= of_dearer[0]:
-        return trial, f"{as_given}; {other.groups} do not show whether {mode} costs less"
+            return trial, f"{as_given}; {beyond}; what {each.mode} needs is unknown"
+    here, there = (each.left_to_pay(uri, keys) for each in (trial, other))
+    if agreement.value < DISAGREE_BELOW or there > _WORTHWHILE * here:
+        return trial, f"{as_given}; {beyond}, and {mode} does not cost clearly less"
     limits = trial.settings.limits
     unit = "" if limits.price_in or limits.price_out else " tokens"
-    return cheaper, (
-        f"--judging {cheaper.mode}, at most {of_cheaper[2]:,.4g}{unit} for reliable rewards, where "
-        f"{dearer.mode} takes {of_dearer[0]:,.4g} or more; genrm eval --compare-modes measures "
-        "which is right more often"
+    return other, (
+        f"--judging {mode}: {beyond}, and it takes {there:,.4g}{unit} more where {trial.mode} "
+        f"takes {here:,.4g}; genrm eval --compare-modes measures which is right more often"
     )
 
 
-def _try_mode(trial: _ModeTrial, mode: str, uri: str, keys: Mapping[str, str]) -> _ModeTrial:
-    """Ask about some groups in another mode. Only its verdicts are kept, in the same journal."""
+def _try_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_ModeTrial, Estimated]:
+    """Ask about some groups in another mode; return its trial, and its agreement with the first one
+    about these groups. Only its verdicts are kept, in the same journal.
+    """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.input_batch import BatchReport, score_inputs
 
@@ -182,11 +213,30 @@ def _try_mode(trial: _ModeTrial, mode: str, uri: str, keys: Mapping[str, str]) -
         )
         report = BatchReport(alone=True)
         run_to_end(score_inputs([uri], new_run(tried, keys), report=report))
-    if report.only_error is not None:
-        raise report.only_error
-    if report.last is None or report.last.record is None:
-        raise InputError("nothing was scored.")
-    return _ModeTrial.of(settings, report.last.record)
+        if report.only_error is not None:
+            raise report.only_error
+        if report.last is None or report.last.record is None:
+            raise InputError("nothing was scored.")
+        record = report.last.record
+        scores = [_base_scores(each.output, tried) for each in (trial.record, record)]
+    means = (trial.record.reliability.mean or 0.0, record.reliability.mean or 0.0)
+    return _ModeTrial.of(settings, record), mode_agreement(scores[0], scores[1], means)
+
+
+def _base_scores(output: str, settings: Settings) -> dict[str, list[float | None]]:
+    """Return the base scores that a trial wrote, by group."""
+    from genrm_cli.scored.files import find_scored
+    from genrm_cli.scored.groups import ScoredRun
+    from genrm_cli.storage.store import Store
+
+    store = Store(settings.storage)
+    [found] = find_scored([output], settings, store)
+    with ScoredRun(found, settings) as run:
+        run.read(store, comparisons=False)
+        return {
+            group.key: [each.line.base_score for each in group.members]
+            for group in run.iter_groups()
+        }
 
 
 def _reliability_text(trial: _ModeTrial) -> str:
@@ -202,11 +252,10 @@ def _reliability_text(trial: _ModeTrial) -> str:
         sizes = map(int, record.group_sizes)
         return f"unknown: {unmeasured_text(sizes, record.strategy, record.repeats, flag_of)}"
     found = f"{mean:.2f}{interval_text(interval)} in {trial.groups} of the trial"
-    if reliability_word(interval) == "unknown":
-        return f"unknown: {found} says little"
+    named = f"{'repeatability ' if record.strategy == LISTS else ''}{found}"
     if needed is None or n is None or not trial.counts:
         remedy = remedy_text(needed, mean, flag_of, is_panel=record.panel is not None)
-        return f"{found}: {remedy}"
+        return f"{named}: {remedy}"
     if needed.setting == "repeats":
         # Source: Spearman and Brown, as for `repeats_needed`.
         factor = trial.counts[1] / record.repeats
@@ -216,10 +265,10 @@ def _reliability_text(trial: _ModeTrial) -> str:
         tried = replace(plan, ring_k=record.ring_k or plan.ring_k)
         ends = [predicted_reliability(tried, plan, n, each) for each in (mean, *interval)]
     expected, low, high = ends
-    return f"{expected:.2f} ({range_text(low, high, '.2f', unit=1)}) expected; {found}"
+    return f"{expected:.2f} ({range_text(low, high, '.2f', unit=1)}) expected; {named}"
 
 
-def _preview(uri: str, settings: Settings, keys: Mapping[str, str]) -> "Preview":
+def _preview(uri: str, settings: Settings, keys: Keys) -> "Preview":
     """Return what a whole run would ask, less what its journal has."""
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run

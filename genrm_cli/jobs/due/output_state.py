@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from genrm_cli.errors import Message, SettingRef, naming
-from genrm_cli.groups.compile import compile_rewards, judge_name
+from genrm_cli.groups.compile import compile_plan, compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
+from genrm_cli.metrics.plan_reliability import LISTS
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
 from genrm_cli.scored.files import find_run_record, is_marked
@@ -130,18 +131,37 @@ def _reason_to_keep(
             continue
         if made_from.place not in (None, place_of(identity.uri)):
             return f"it was made from another input, {made_from.uri}"
-    return None
+    # A trial of some groups gives way to the whole run.
+    if metrics.groups_left_out or not _are_same_files(recorded, identities):
+        return None
+    known = _answered_as_planned(metrics)
+    planned = _most_planned(metrics, settings)
+    if planned is None or planned >= known:
+        return None
+    return f"it rests on {known:,} verdicts, and these settings ask for {planned:,} of them"
+
+
+def _answered_as_planned(metrics: RunRecord) -> int:
+    """Return the verdicts on pairs behind earlier rewards, without those that replaced others."""
+    return min(metrics.ties.of, metrics.comparisons_planned - metrics.extra_comparisons)
+
+
+def _most_planned(metrics: RunRecord, settings: Settings) -> int | None:
+    """Return the most comparisons of pairs that a full run plans for the same groups; None for a
+    trial, and if either run does not compare pairs.
+    """
+    plan = compile_plan(settings)
+    if settings.limits.limit is not None or metrics.strategy == LISTS or not plan.compares_pairs:
+        return None
+    sizes = ((int(size), groups) for size, groups in metrics.group_sizes.items())
+    return sum(groups * plan.pairing.count(size) for size, groups in sizes)
 
 
 def _stale_reason(
     metrics: RunRecord, recorded: Sequence[_Recorded], identities: Identities, settings: Settings
 ) -> str | Message | None:
     # The order of reasons is that of what a user can do about them.
-    same_files = all(
-        record is not None and record.input is not None and _is_made_from(record.input, identity)
-        for record, identity in zip(recorded, identities, strict=True)
-    )
-    if not same_files or len(metrics.files or recorded) != len(recorded):
+    if not _are_same_files(recorded, identities) or len(metrics.files or recorded) != len(recorded):
         return "the input has changed"
     if metrics.limit is not None and metrics.limit != settings.limits.limit:
         return Message.of("it is a trial (", SettingRef("limit", metrics.limit), ")")
@@ -165,6 +185,13 @@ def _stale_reason(
     if metrics.failures and metrics.unscored_share > settings.rewards.max_unscored:
         return "too many rollouts stayed unscored"
     return Message.of(SettingRef("force")) if settings.output.force else None
+
+
+def _are_same_files(recorded: Sequence[_Recorded], identities: Identities) -> bool:
+    return all(
+        record is not None and record.input is not None and _is_made_from(record.input, identity)
+        for record, identity in zip(recorded, identities, strict=True)
+    )
 
 
 def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:

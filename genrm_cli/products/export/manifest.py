@@ -15,7 +15,7 @@ from genrm_cli import __version__
 from genrm_cli.errors import counted
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.group_measures import reliability_word
-from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
+from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unmeasured_text
 from genrm_cli.products.export.candidates import code_of
 from genrm_cli.products.export.make_rows import RowMaker
 from genrm_cli.products.export.read_scored import ExportCounts, ExportInput
@@ -145,8 +145,10 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
             continue
         mean = metrics.reliability.mean
         interval = metrics.reliability_interval
-        word = reliability_word(interval)
-        of_rewards = f"the reliability of the rewards of {run.name} is"
+        is_lists = metrics.strategy == LISTS
+        word = reliability_word(interval, of_lists=is_lists)
+        name = "repeatability" if is_lists else "reliability"
+        of_rewards = f"the {name} of the rewards of {run.name} is"
         noise = "these rows may be mostly judge noise"
         low, high = interval or (0.0, 1.0)
         if mean is None:
