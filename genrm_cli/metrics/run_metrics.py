@@ -106,6 +106,7 @@ class RunMetrics(Mergeable):
     reliability_low: RunningStats = field(default_factory=RunningStats)
     reliability_high: RunningStats = field(default_factory=RunningStats)
     verdict_sums: list[float] | None = None
+    calibrations: int = 0
     length_effect: RunningStats = field(default_factory=RunningStats)
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0

@@ -122,9 +122,11 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
     if mean is None or n is None:
         return {}
     interval = metrics.reliability_interval
-    if metrics.verdict_sums is not None:
+    # Inputs that were calibrated one by one know less of the judge than their verdicts together.
+    if metrics.verdict_sums is not None and metrics.calibrations > 1:
         judge = CalibrationStatistics.of_numbers(metrics.verdict_sums).fit()
-        interval = judge.interval_of(mean)
+        pooled = judge.interval_of(judge.expected)
+        interval = pooled and (min(mean, pooled[0]), max(mean, pooled[1]))
     if interval is None:
         return {}
     low, high = interval

@@ -10,13 +10,8 @@ from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.group_measures import reliability_word
-<<<<<<< HEAD
-from genrm_cli.metrics.plan_reliability import remedy_text, unmeasured_text
-from genrm_cli.metrics.run_metrics import MOST_FAILING, RunMetrics
-=======
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unmeasured_text
-from genrm_cli.metrics.run_metrics import RunMetrics
->>>>>>> 73eabb1c (Advice is a command: --quick ends with the line to paste, fewer verdicts never replace more unasked)
+from genrm_cli.metrics.run_metrics import MOST_FAILING, RunMetrics
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import folder_of, sibling
 
