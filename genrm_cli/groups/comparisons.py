@@ -124,7 +124,6 @@ def iter_planned(
     answered: Sequence[int],
     view: SharedView,
     plan: GroupPlan,
-    chosen: Sequence[Comparison] | None = None,
 ) -> Iterator[RequestId]:
     """Yield the planned requests to each judge whose verdicts count, but those that depend on
     verdicts.
@@ -134,9 +133,8 @@ def iter_planned(
         answered: indices of the rollouts that have a response.
         view: what is shown of them.
         plan: plan of the run.
-        chosen: the comparisons, if the plan does not determine them.
     """
-    yield from to_each_judge(_planned_lists(key, answered, view, plan, chosen), plan)
+    yield from to_each_judge(_planned_lists(key, answered, view, plan), plan)
 
 
 def _planned_lists(
@@ -144,13 +142,11 @@ def _planned_lists(
     answered: Sequence[int],
     view: SharedView,
     plan: GroupPlan,
-    chosen: Sequence[Comparison] | None,
 ) -> Iterable[RolloutList]:
     if len(answered) < 2 or not plan.judges:
         return []
     if plan.compares_pairs:
-        planned = plan_group(key, answered, plan.pairing) if chosen is None else chosen
-        return map(list_of, planned)
+        return map(list_of, plan_group(key, answered, plan.pairing))
     if not plan.is_listwise:
         return chain.from_iterable(
             (RolloutList((index,), repeat) for index in answered)

@@ -8,7 +8,6 @@ from typing import Self
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject, whole_characters
 from genrm_cli.judging.requests import ExtraCalls, RequestId
-from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.group_keys import group_key
@@ -33,15 +32,12 @@ class Group:
         records: fields of each rollout, for components that read them; otherwise empty.
         mixed: why no rollouts can be compared: their prompts or reference answers differ; None if
             they do not.
-        pairs: the comparisons to make, of rollouts that differ to judges; None leaves them to the
-            plan of the run.
     """
 
     key: str | None
     rollouts: Sequence[Rollout]
     records: Sequence[JsonObject] = ()
     mixed: Reason | None = None
-    pairs: Sequence[Comparison] | None = None
 
     def __post_init__(self) -> None:
         """Read the responses once: what is measured, clustered and copied is what is shown."""

@@ -108,8 +108,7 @@ def _estimate(
     estimates = estimate_many(plan.rewards.settings.estimator, pairs, calibration)
     if plan.pairing.goal == "rewards":
         return estimates
-    # Verdicts decided which pairs follow: the noise that they selected is unknown.
-    return [Estimate(each.base_scores, [None] * len(each.base_scores)) for each in estimates]
+    return [each.without_errors() for each in estimates]
 
 
 @dataclass(frozen=True, slots=True)

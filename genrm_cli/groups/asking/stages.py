@@ -66,10 +66,8 @@ def iter_stages(
                     judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
             yield id_, shown
 
-    planned = iter_planned(group.key, judged.answered, view, plan, group.pairs)
+    planned = iter_planned(group.key, judged.answered, view, plan)
     yield iter_neutral(chain(iter_requests(judged.answered, view, plan, planned), iter_graded()))
-    if group.pairs is not None:  # chosen by somebody who also reads their failures
-        return
     for pairs in iter_further(judged, plan):
         further = to_each_judge(map(list_of, pairs), plan)
         yield iter_neutral(iter_requests(judged.answered, view, plan, further))
