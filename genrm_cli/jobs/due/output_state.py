@@ -143,15 +143,18 @@ def _reason_to_keep(
 
 def _answered_as_planned(metrics: RunRecord) -> int:
     """Return the verdicts on pairs behind earlier rewards, without those that replaced others."""
-    return min(metrics.ties.of, metrics.comparisons_planned - metrics.extra_comparisons)
+    answered = metrics.verdicts + metrics.journal_hits
+    return min(answered, metrics.comparisons_planned - metrics.extra_comparisons)
 
 
 def _most_planned(metrics: RunRecord, settings: Settings) -> int | None:
     """Return the most comparisons of pairs that a full run plans for the same groups; None for a
-    trial, and if either run does not compare pairs.
+    trial, and if either run asks about anything but pairs.
     """
     plan = compile_plan(settings)
     if settings.limits.limit is not None or metrics.strategy == LISTS or not plan.compares_pairs:
+        return None
+    if metrics.components or plan.rewards.is_composed:  # grades are no comparisons
         return None
     sizes = ((int(size), groups) for size, groups in metrics.group_sizes.items())
     return sum(groups * plan.pairing.count(size) for size, groups in sizes)
