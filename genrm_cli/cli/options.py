@@ -70,15 +70,46 @@ ROLLOUTS = argument(
 )
 # Typer shows it below the options of each command that reads a settings file.
 EPILOG = (
-    "Every option is also an environment variable (--call-timeout: GENRM_CALL_TIMEOUT) and a line "
-    "of the settings file (call_timeout = 600). Flags override the environment, which overrides "
-    "the file. `genrm guide` explains more."
+    "`--help-all` shows all options in full. Each is also a variable (GENRM_CALL_TIMEOUT) and a "
+    "line of the settings file (call_timeout = 600). Flags override variables, which override the "
+    "file."
 )
 _ALL = "genrm.help_all"  # key in the context, set by --help-all
 # Their help names the flag that switches them off.
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
 # Typer appends the type of a value to the names of its option.
 _TYPE = re.compile(r" <[^>]*>$")
+# Where the options that most users need stand in `--help`, by the section of their subject.
+_TASKS = {
+    "Input": "What to read",
+    **dict.fromkeys(("Pairs", "Judge", "Limits", "Rewards"), "What to ask"),
+    **dict.fromkeys(("Journal", "Output", "Storage", "Tracking", "Request files"), "What to write"),
+}
+_MOST_IN_ONE = 12  # options of a section without tasks
+_SENTENCE = re.compile(r"(?<=[\w`)\]>][.!])\s+")
+_LONGEST_CHOICE = 16  # characters that choices may take in place of their name
+# What other programs call it. Each is a hint in place of names that merely look alike.
+_ELSEWHERE = {
+    **dict.fromkeys(("--port", "--host", "--bind"), "use --listen HOST:PORT"),
+    **dict.fromkeys(
+        ("--workers", "--num-workers", "--threads", "--jobs", "--batch-size", "--max-concurrency"),
+        "use --concurrency, the number of calls in flight; by default genrm finds it",
+    ),
+    **dict.fromkeys(("--url", "--endpoint", "--api-base", "--server"), "use --base-url"),
+    **dict.fromkeys(("--api-key", "--key"), "set GENRM_API_KEY, or name a variable: --api-key-env"),
+    **dict.fromkeys(("--input", "--in", "--data", "--file"), "name files without an option"),
+    **dict.fromkeys(("--out", "--output-file", "--output-path"), "use --output"),
+    **dict.fromkeys(("--judge-model", "--reward-model"), "use --model"),
+    **dict.fromkeys(("--samples", "--num-comparisons", "--budget"), "use --ring-k"),
+    **dict.fromkeys(("--max-tokens", "--max-new-tokens"), "use --max-reply-tokens"),
+    **dict.fromkeys(("--timeout", "--request-timeout"), "use --call-timeout"),
+    **dict.fromkeys(("--verbose", "-v", "--debug"), "use --log-json FILE for all events"),
+    **dict.fromkeys(("--resume", "--continue"), "run the same command again: it continues"),
+    "--overwrite": "use --force",
+    "--s3-endpoint": "set AWS_ENDPOINT_URL",
+    "--system-prompt": "use --principle, or a profile of your own: --profile FILE",
+    "--prompt-template": "use a profile of your own: --profile FILE",
+}
 _CONFIG = Setting(
     name="config",
     key="config",
@@ -247,7 +278,7 @@ def _parameter(setting: Setting) -> inspect.Parameter:
         *flags,
         help=text,
         rich_help_panel=panel if setting.is_common else _Uncommon(panel or "Options"),
-        metavar="NAME" if choices else setting.metavar or (setting.kind or TEXT).metavar,
+        metavar=_metavar_of(setting),
         show_default=False,
         autocompletion=lambda incomplete: [name for name in choices if name.startswith(incomplete)],
     )
@@ -262,6 +293,13 @@ def _parameter(setting: Setting) -> inspect.Parameter:
     )
 
 
+def _metavar_of(setting: Setting) -> str | None:
+    choices = "|".join(setting.choices)
+    if choices:
+        return choices if len(choices) <= _LONGEST_CHOICE else "NAME"
+    return setting.metavar or (setting.kind or TEXT).metavar
+
+
 class _Command(TyperCommand):
     """A command whose help fits 80 columns and hides uncommon settings."""
 
@@ -269,6 +307,20 @@ class _Command(TyperCommand):
         # `\b` begins a paragraph that is not wrapped: each example stays on its lines.
         more["help"] = (more.get("help") or "").replace("\n\nExample", "\n\n\b\nExample")
         super().__init__(*arguments, **more)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options; a hint says what replaces those of other programs and commands."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # Typer's classes of usage errors are private
+            name = getattr(error, "option_name", "")
+            hint = _ELSEWHERE.get(name)
+            if hint is None and any(name in (each.flag, each.negative) for each in all_settings()):
+                hint = f"genrm {self.name} does not use it"
+            if hint is not None and hasattr(error, "possibilities"):
+                error.message = f"No such option: {name}; {hint}."  # type: ignore[attr-defined]
+                error.possibilities = None
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line, the same in all versions of Typer: `[OPTIONS]
@@ -282,25 +334,40 @@ class _Command(TyperCommand):
         return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options: the common ones, or all of them by subject."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        """Write the options: the common ones by task and in one sentence, or all by subject."""
+        titles = ("Arguments", *_TASKS.values(), "Options")
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
         is_brief = _ALL not in ctx.meta and any(each.name == "help_all" for each in self.params)
-        for parameter in self.get_params(ctx):
+        shown = [
+            each
+            for each in self.get_params(ctx)
+            if not (is_brief and isinstance(getattr(each, "rich_help_panel", None), _Uncommon))
+        ]
+        has_tasks = is_brief and len(shown) > _MOST_IN_ONE
+        for parameter in shown:
             record = parameter.get_help_record(ctx)
             panel = getattr(parameter, "rich_help_panel", None)
-            if record is None or (is_brief and isinstance(panel, _Uncommon)):
+            if record is None:
                 continue
-            title = "Options" if is_brief or not panel else str(panel)
+            title = str(panel or "Options")
+            if is_brief:
+                title = _TASKS.get(title, "Options") if has_tasks else "Options"
             if parameter.param_type_name == "argument":
                 title = "Arguments"
             # Of a switch, the flag that changes its default; without the type of a value.
             on, _, off = record[0].partition(" / ")
             flags = off if off and parameter.name in _ON else on
-            sections.setdefault(title, []).append((_TYPE.sub("", flags), record[1]))
+            text = _first_sentence(record[1]) if is_brief and title != "Arguments" else record[1]
+            sections.setdefault(title, []).append((_TYPE.sub("", flags), text))
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a help; all of it where the option is required."""
+    return text if text.endswith("[required]") else _SENTENCE.split(text, maxsplit=1)[0]
 
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:

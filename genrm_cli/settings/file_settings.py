@@ -42,8 +42,9 @@ class InputSettings:
         only_with="!compat",
     )
     reference_field: str | None = reward_setting(
-        "Dotted path of the reference answer to show to the judge, in a section of its own, for "
-        "example expected_answer."
+        "Dotted path of the reference answer, for example expected_answer. The judge sees it in a "
+        "section of its own.",
+        is_common=True,
     )
     rubric_field: str | None = reward_setting(
         "Dotted path of each row's own rubric: a text, or a list of texts or objects "
@@ -114,11 +115,12 @@ class JournalSettings:
     """The journal of verdicts."""
 
     journal: str | None = setting(
-        "File that records every verdict, or a folder for such files; later runs ask only for "
+        "File that records every verdict, or a folder for such files. Later runs ask only for "
         "missing verdicts. With s3://bucket/rl/.../, verdicts are also copied there in segments, "
         "so that another machine can continue. Default: <stem>.journal.sqlite next to a local "
         "output, otherwise in the user's state folder.",
         only_with="use_journal",
+        is_common=True,
     )
     segment_calls: int = setting(
         "Journal on S3: maximum number of verdicts between two copies.",
@@ -191,14 +193,12 @@ class OutputSettings:
         only_with="!output",
     )
     force: bool = setting(
-        "Overwrite existing outputs, including files not written by genrm and those that are up "
-        "to date.",
+        "Overwrite existing outputs. Also files not written by genrm, and those that are up to "
+        "date.",
         False,
         is_common=True,
     )
-    dry_run: bool = setting(
-        "Show what the run would do with each input, without doing it.", False, is_common=True
-    )
+    dry_run: bool = setting("Show what the run would do, without doing it.", False, is_common=True)
     keep_replies: bool = setting(
         "Include the judge's replies in the comparisons file.",
         False,

@@ -61,7 +61,7 @@ class JudgeSettings:
         only_with="!judge|components|diversity",
     )
     profile: str | None = reward_setting(
-        "How to prompt the judge and parse its replies: a name listed by `genrm profiles`, or "
+        "How to prompt the judge and parse its replies. A name listed by `genrm profiles`, or "
         "your own TOML file. Default: by model name; for unknown models nemotron-plain.",
         is_common=True,
         only_with="!judge|components|diversity",
@@ -70,6 +70,7 @@ class JudgeSettings:
         "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence. With "
         "$compat, principles are sent only if this is set, as with NeMo Gym's use_principle.",
         kind=TEXT_OR_FILE,
+        is_common=True,
     )
     temperature: float | None = reward_setting(
         "Sampling temperature. Default: the profile's.",
@@ -175,15 +176,15 @@ class LimitSettings:
         is_common=True,
     )
     concurrency: str = setting(
-        "Maximum calls in flight: a number, or auto, which adapts to each endpoint (up to 4096).",
+        "Maximum calls in flight. A number, or auto, which adapts to each endpoint (up to 4096).",
         "auto",
         kind=CONCURRENCY,
         is_common=True,
     )
     call_timeout: float = duration("Timeout of one request.", 600.0)
     deadline: float | None = duration(
-        "Time limit of the whole run, for example 2h: no new calls, another minute for calls in "
-        "flight, partial results, and exit code 6.",
+        "Time limit of the whole run, for example 2h. Then no new calls are made, those in flight "
+        "get another minute, results are partial, and the exit code is 6.",
         is_common=True,
     )
     give_up_after: float = duration(

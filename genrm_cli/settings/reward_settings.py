@@ -51,6 +51,7 @@ class PairingSettings:
         "ring",
         choices=STRATEGIES,
         only_with="judging=pairwise",
+        is_common=True,
     )
     goal: str = reward_setting(
         f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and "
@@ -172,6 +173,7 @@ class RewardSettings:
         "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file "
         "have more options.",
         (),
+        is_common=True,
     )
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None

@@ -67,6 +67,29 @@ def test_help_shows_what_matters_within_80_columns(call):
         assert " --give-up-after " not in text
 
 
+def test_the_help_of_each_command_is_short(call):
+    """At most 70 lines of 80 columns; where there are many options, they stand by task."""
+    for command in read_commands():
+        lines = call(command, "--help", COLUMNS="80").out.decode().splitlines()
+        assert len(lines) <= 70, command
+    lines = call("score", "--help", COLUMNS="80").out.decode().splitlines()
+    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Arguments:", "What to read:", "What to ask:", "What to write:", "Options:"]
+
+
+def test_an_option_that_does_not_exist_has_a_hint(call):
+    """What other programs call it is translated; an option of another command is named as such."""
+    cases = [
+        ("serve --port 80", "use --listen HOST:PORT"),
+        ("score x --workers 4", "use --concurrency"),
+        ("score x --batch-size=4", "use --concurrency"),
+        ("compare a --force", "genrm compare does not use it"),
+        ("score x --bose-url u", "--base-url"),
+    ]
+    for line, hint in cases:
+        assert hint in call(line).ended(2).err, line
+
+
 def test_the_usage_names_the_arguments(call):
     """Once, in brackets if they may be left out, with dots if there may be several."""
     cases = [

@@ -80,8 +80,8 @@ def score(
     cluster: ClusterOptions,
     rollouts: list[str] = ROLLOUTS,
     quick: bool = setting(
-        "Score up to 30 groups, and recommend the mode, rings or repeats for the whole run, with "
-        "its expected reliability and cost.",
+        "Score up to 30 groups as a trial. It recommends the mode, rings or repeats for the whole "
+        "run, with its expected reliability and cost.",
         False,
         panel="Limits",
     ),
@@ -90,8 +90,7 @@ def score(
     its reward.
 
     Also writes <stem>.metrics.json, <stem>.comparisons.jsonl and, if any line is bad,
-    <stem>.rejects.jsonl. All files appear together at the end, or none does. Skips inputs that are
-    up to date: already scored with the same settings.
+    <stem>.rejects.jsonl, all of them at the end. Skips inputs that are up to date.
 
     Example: genrm score rollouts.jsonl --model my-genrm \\
       --base-url http://localhost:8000/v1

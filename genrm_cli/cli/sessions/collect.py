@@ -66,10 +66,6 @@ def collect(
       --policy-base-url http://gpu:8000/v1
 
     Example: genrm collect samples --scripted-policy good -o demo.jsonl
-
-    Example: genrm collect --list --risk crisis
-
-    Example: genrm collect --judge-pairs > pairs.jsonl
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.products.sessions.collection import collect as run_collect

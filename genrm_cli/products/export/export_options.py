@@ -18,7 +18,10 @@ class ExportOptions:
     """Which rollouts to export, and in what form. None is no limit."""
 
     pairs: str = _pair(
-        f"{explained(PAIR_SELECTIONS)}.", "best-worst", choices=PAIR_SELECTIONS, is_common=True
+        f"Which pairs. {explained(PAIR_SELECTIONS)}.",
+        "best-worst",
+        choices=PAIR_SELECTIONS,
+        is_common=True,
     )
     top: int = _pair("top-bottom: number of responses at each end.", 2, low=1)
     min_gap: float = _pair(

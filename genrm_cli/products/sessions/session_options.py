@@ -66,10 +66,10 @@ class SessionOptions:
         "Play this scenario only. Repeatable.", (), kind=NAME, is_common=True
     )
     difficulty: tuple[str, ...] = _session(
-        "Play scenarios of this difficulty only. Repeatable.", (), kind=NAME, is_common=True
+        "Play scenarios of this difficulty only. Repeatable.", (), kind=NAME
     )
     risk: tuple[str, ...] = _session(
-        "Play scenarios of this risk level only. Repeatable.", (), kind=NAME, is_common=True
+        "Play scenarios of this risk level only. Repeatable.", (), kind=NAME
     )
     limit: int | None = _number(
         "Number of scenarios: the first ones, or as many draws with $weights.", is_common=True
@@ -86,9 +86,7 @@ class SessionOptions:
     )
     show_policy: str = show_policy_setting(panel="Sessions")
     episodes: int = _number("Sessions per group.", 4, is_common=True)
-    variants: int = _number(
-        "Variants of the client in each scenario, each a group.", 1, is_common=True
-    )
+    variants: int = _number("Variants of the client in each scenario, each a group.", 1)
     client_seed: int = _session("Random seed of clients.", 0, low=0, high=2**31)
     max_turns: int | None = max_turns_setting(panel="Sessions", is_common=True)
     branch_at: int | None = _session(
