@@ -134,6 +134,7 @@ class JudgingSession:
         if metrics.comparisons_planned > metrics.known:
             largest = max(metrics.group_sizes, default=2)
             await self._judges.probe(max(2, self.plan.lists.longest(largest)))
+            self.plan = self.plan.with_judges(self._judges.specs)  # with the profiles that it found
         yield
         metrics.stopped_by = self._stopped_by()
         if self._judges.is_remote:

@@ -31,6 +31,10 @@ ROLES_PROFILE = "nemotron"
 DEFAULT_PROFILE = "nemotron-plain"
 """The profile of an unknown model: one user message, which every chat model accepts."""
 
+SCHEMA_PROFILE = "json"
+"""The profile of an unknown model that keeps to no form in words, where its server takes a schema.
+"""
+
 LISTWISE_PROFILE = "listwise"
 """The profile of any chat model that judges lists."""
 
@@ -45,6 +49,7 @@ class ProfileSource(StrEnum):
     MODEL = "model name"
     COMPAT = "compat"
     DEFAULT = "default"
+    PROBE = "probe"
 
 
 @cache

@@ -161,7 +161,7 @@ class RemoteJudge:
         for the server are shortened."""
         self._latencies = latencies or Latencies()
         self.model = model
-        self.name = f"{judge_id or model} · {profile.name}-{profile.version}"
+        self._judge_id = judge_id or model
         self.context_tokens: int | None = None
         self.learned = learned or LearnedContext(model)
         self._shortens = shortens
@@ -169,19 +169,28 @@ class RemoteJudge:
         self.probe: ProbeResult | None = None
         self.key = key
         self.pool = pool
-        self.profile = profile
         self._policy = policy
         self._budget = budget
-        planned = {"model": model, **profile.request_fields, **given}
-        self._planned = {name: value for name, value in planned.items() if value is not None}
         self._fixed = fixed
         self.form = form or RequestForm(model)
-        self._identity = orjson.dumps([profile.name, profile.version, judge_id or model])
-        self._turns = count_turns(profile)
         self._models = {model}
         self.gives_verdicts = False
         self._failed_lists: dict[FailureKind, set[bytes]] = {}
+        self.use_profile(profile, given)
+
+    def use_profile(self, profile: AnyProfile, given: Mapping[str, object]) -> None:
+        """Ask with a profile from now on; see the initialiser for `given`."""
+        self.profile = profile
+        self.name = self.name_with(profile)
+        planned = {"model": self.model, **profile.request_fields, **given}
+        self._planned = {name: value for name, value in planned.items() if value is not None}
+        self._identity = orjson.dumps([profile.name, profile.version, self._judge_id])
+        self._turns = count_turns(profile)
         self._renew()
+
+    def name_with(self, profile: AnyProfile) -> str:
+        """Return the name of this judge if it is asked with a profile."""
+        return f"{self._judge_id} · {profile.name}-{profile.version}"
 
     def _renew(self) -> None:
         self._form_version = self.form.version

@@ -21,6 +21,13 @@ _NEEDED = frozenset(
     {"model", "messages", "logprobs", "top_logprobs"}
 )  # without them there is no verdict
 
+# Texts in a JSON schema: an English token has four characters, one of odd text two.
+_CHARS_OF_TOKEN = 2
+_TOKENS_BESIDE_TEXTS = 70  # keys, scores and white space
+_LEAST_CHARS = 40
+_LONG_REPLY_TOKENS = 1_024
+_ITEMS = 8  # of a list whose length is not known
+
 Fields = Mapping[str, object]
 
 
@@ -53,6 +60,9 @@ def override_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, o
     fields: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if not named.keys().isdisjoint(LIMITS):  # servers refuse both
         fields |= dict.fromkeys(LIMITS)
+    if judge.max_reply_tokens is not None and "response_format" in profile_fields:
+        schema = profile_fields["response_format"]
+        fields["response_format"] = bound_texts(schema, judge.max_reply_tokens)
     return fields | named
 
 
@@ -63,6 +73,36 @@ def reply_limit(profile_fields: Fields, judge: JudgeSettings) -> int | None:
         limit_of({name: value for name, value in planned.items() if value is not None})
     )
     return most if isinstance(most, int) else None
+
+
+def bound_texts(response_format: object, reply_tokens: int) -> object:
+    """Return a response format whose schema bounds the texts that the judge writes freely, so that
+    they end before the limit of the reply.
+
+    Only short limits need it, and not all servers take a bound: a long one is left out."""
+    texts = _count_texts(response_format)
+    if reply_tokens > _LONG_REPLY_TOKENS or not texts:
+        return response_format
+    chars = _CHARS_OF_TOKEN * max(0, reply_tokens - _TOKENS_BESIDE_TEXTS) // texts
+    return _with_bound(response_format, max(_LEAST_CHARS, chars))
+
+
+def _count_texts(schema: object) -> int:
+    """Count the texts without a bound; each list has several."""
+    if not isinstance(schema, Mapping):
+        return 0
+    if schema.get("type") == "string":
+        return "enum" not in schema
+    count = sum(map(_count_texts, schema.values()))
+    return count * _ITEMS if schema.get("type") == "array" else count
+
+
+def _with_bound(schema: object, chars: int) -> object:
+    if not isinstance(schema, Mapping):
+        return schema
+    bounded = {name: _with_bound(value, chars) for name, value in schema.items()}
+    is_free = schema.get("type") == "string" and "enum" not in schema
+    return bounded | {"maxLength": chars} if is_free else bounded
 
 
 class RequestForm:

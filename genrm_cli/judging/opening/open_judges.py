@@ -9,21 +9,22 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from genrm_cli.errors import Message
+from genrm_cli.errors import JudgeError, Message
 from genrm_cli.judging.client import CallError, JudgeClient, KeyMask
 from genrm_cli.judging.context.learned_context import LearnedContext
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.lookup import PROFILES, SCHEMA_PROFILE, ProfileSource
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
 from genrm_cli.judging.opening.judge_spec import JUDGE, JudgeSpec, OpenOptions
-from genrm_cli.judging.opening.probe import probe_judge
+from genrm_cli.judging.opening.probe import NoVerdictError, probe_judge
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint
-from genrm_cli.judging.pacing.judge_events import JudgeEvent, ProbeEvent
+from genrm_cli.judging.pacing.judge_events import FoundProfileEvent, JudgeEvent, ProbeEvent
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
-from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile, GradingProfile
+from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile, GradingProfile, Profile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RequestForm, override_fields
 from genrm_cli.metrics.event import OnEvent, ignore_event
@@ -42,6 +43,20 @@ class _OpenJudge:
     spec: JudgeSpec
     remote: RemoteJudge | None
 
+    @property
+    def may_find_profile(self) -> bool:
+        """Whether the probe may find another profile: nobody has chosen one."""
+        is_default = self.spec.source is ProfileSource.DEFAULT
+        return is_default and self.spec.compares and isinstance(self.spec.profile, Profile)
+
+    def use_schema(self) -> None:
+        """Ask with the profile that has a JSON schema."""
+        profile = PROFILES[SCHEMA_PROFILE]
+        self.spec = replace(self.spec, profile=profile, source=ProfileSource.PROBE)
+        if self.remote is not None:
+            given = override_fields(profile.request_fields, self.spec.config.judge)
+            self.remote.use_profile(profile, given)
+
     def set_context(self, reported: int | None, journal: Journal | None) -> None:
         """Set the context length: that of the settings, of the endpoints, or of the journal."""
         remote = self.remote
@@ -50,6 +65,11 @@ class _OpenJudge:
             return
         length = reported if settings.max_model_len is None else settings.max_model_len
         label = None if journal is None else journal.find_judge(remote.name)
+        if label is None and journal is not None and self.may_find_profile:
+            # An earlier run may have found that the default profile gets no verdict.
+            label = journal.find_judge(remote.name_with(PROFILES[SCHEMA_PROFILE]))
+            if label is not None:
+                self.use_schema()
         if length is None and label is not None:
             length = remote.take_over(label)
         remote.context_tokens = length or None
@@ -268,9 +288,12 @@ class OpenJudges:
         timeout_s = judge.spec.config.limits.call_timeout
         return min(timeout_s, self._options.limits.deadline or timeout_s)
 
-    async def probe(self, list_size: int = 2) -> None:
+    async def probe(self, list_size: int = 2, *, finds_profile: bool = True) -> None:
         """Probe every remote judge, once, unless the options disable it; those that compare lists,
         with one of this size.
+
+        Where the default profile gets no verdict, that with a JSON schema is tried, unless
+        `finds_profile` says that nobody would learn of it. `specs` have the profile then.
         """
         await self.settle()
         async with self._probing:
@@ -281,18 +304,39 @@ class OpenJudges:
                 return
             parts: list[str | Message] = []
             for judge in self.judges:
-                for warning in await self._probe(judge, list_size):
+                for warning in await self._probe(judge, list_size, finds_profile=finds_profile):
                     parts += ["; ", warning]
             self._probed = True
             if self.is_remote:
                 self._on_event(ProbeEvent(Message.of(*parts[1:]) if parts else None))
 
-    async def _probe(self, judge: _OpenJudge, list_size: int) -> list[Message]:
+    async def _probe(
+        self, judge: _OpenJudge, list_size: int, *, finds_profile: bool
+    ) -> list[Message]:
         if judge.remote is None or not judge.remote.may_ask():
             return []
+        try:
+            warnings = await self._probe_profile(judge, judge.remote, list_size)
+        except NoVerdictError as error:
+            if not (finds_profile and judge.may_find_profile):
+                raise
+            default = judge.remote.profile.name
+            judge.use_schema()
+            try:
+                warnings = await self._probe_profile(judge, judge.remote, list_size)
+            except JudgeError:
+                raise error from None
+            found = judge.remote.profile.name
+            self._on_event(FoundProfileEvent(judge.remote.model, default, found, error.reason))
+        judge.remote.probe = "incomplete" if warnings else "passed"
+        return warnings
+
+    async def _probe_profile(
+        self, judge: _OpenJudge, remote: RemoteJudge, list_size: int
+    ) -> list[Message]:
         spec = judge.spec
-        warnings = await probe_judge(
-            judge.remote,
+        return await probe_judge(
+            remote,
             self._call_timeout_s(judge),
             compares=spec.compares,
             responses=list_size if spec.compares and _shows_lists(spec) else 2,
@@ -300,8 +344,6 @@ class OpenJudges:
             name=None if spec.compares or spec.role is not JUDGE else spec.config.name,
             on_event=self._on_event,
         )
-        judge.remote.probe = "incomplete" if warnings else "passed"
-        return warnings
 
 
 @asynccontextmanager

@@ -87,6 +87,18 @@ _INSANE_REMEDY = naming(
 )
 
 
+class NoVerdictError(JudgeError):
+    """A judge replies, but without a verdict.
+
+    Attributes:
+        reason: the kind of the failure, and its details.
+    """
+
+    def __init__(self, message: Message, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class _Fault:
     """Why an endpoint cannot be used.
@@ -94,11 +106,13 @@ class _Fault:
     Attributes:
         is_down: whether it cannot be reached, or fails in a way that may pass.
         is_busy: whether it refuses for lack of capacity. The run will wait for it.
+        unread: why its reply holds no verdict; None if that is not the fault.
     """
 
     message: Message
     is_down: bool = False
     is_busy: bool = False
+    unread: str | None = None
 
 
 class _ProbeAnswer(NamedTuple):
@@ -141,6 +155,7 @@ async def probe_judge(
         name: its name in errors, for example that of a component; None to name only its model.
 
     Raises:
+        NoVerdictError: a judge replies, but without a verdict.
         JudgeError: an endpoint cannot be used, or all are down.
     """
     endpoints = judge.pool.endpoints
@@ -153,7 +168,10 @@ async def probe_judge(
         if fault is None:
             continue
         if all_down or not (fault.is_down or fault.is_busy):
-            raise JudgeError(*([] if name is None else [f"{name}: "]), fault.message)
+            message = Message.of(*([] if name is None else [f"{name}: "]), fault.message)
+            if fault.unread is not None:
+                raise NoVerdictError(message, fault.unread)
+            raise JudgeError(message)
         warnings.append(fault.message)
         if fault.is_down:
             endpoint.mark_unhealthy(loop_time_s())
@@ -206,7 +224,9 @@ class _Probe:
         if kind in (FailureKind.REFUSED, FailureKind.HTTP) and answer.refused is None:
             remedy = Message.of(await self._other_models(), remedy)
         shown = f"shown {self.responses} responses: " if self.responses > 2 else ""
-        return _Fault(self._unusable(f"{shown}{kind}: {failure.detail}", remedy), is_down=is_down)
+        said = f"{kind}: {failure.detail}"
+        unread = said if kind.is_parse_failure else None
+        return _Fault(self._unusable(shown + said, remedy), is_down=is_down, unread=unread)
 
     async def _ask(self, *responses: str) -> _ProbeAnswer:
         """Ask about some answers and parse the reply, with one retry of what may pass."""

@@ -13,6 +13,7 @@ _PROFILE_SOURCES = {
     "model name": "by model name",
     "compat": "as in NeMo Gym",
     "default": "default",
+    "probe": "found by the probe",
 }
 
 
@@ -98,6 +99,26 @@ class AdaptedEvent(Event):
     def text(self) -> str:
         """Say what is refused."""
         return f"{self.model} does not take {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundProfileEvent(Event):
+    """The default profile got no verdict when the judge was probed, and another one does."""
+
+    severity = Severity.WARNING
+    model: str
+    profile: str
+    found: str
+    reason: str
+
+    def text(self) -> Message:
+        """Say which is used and why, and what saves the detour."""
+        return Message.of(
+            f"{self.model}: the profile {self.profile} got no verdict ({self.reason}); its server "
+            f"takes a JSON schema, so {self.found} is used. ",
+            SettingRef("profile", self.found),
+            " saves the detour",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,5 +86,5 @@ def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
 async def _settle_judges(run: RunContext) -> tuple[int, ...]:
     """Probe the judges once, for all workers; return their contexts."""
     async with open_judges(run.judge_specs(), run.open_options, run.on_event) as judges:
-        await judges.probe()
+        await judges.probe(finds_profile=False)
         return tuple(spec.max_model_len or 0 for spec in judges.specs)
