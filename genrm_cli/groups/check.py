@@ -113,7 +113,7 @@ def _check_judge(config: JudgeConfig, *, only_known: bool) -> None:
 
 
 def why_nothing_is_asked(settings: Settings) -> StoppedBy | None:
-    """Return the setting because of which no judge is called; None if judges are."""
+    """Return the setting that disables calls; None if judges are asked."""
     if settings.offline.is_used:
         return StoppedBy.REPLIES_FROM
     return StoppedBy.CONCLUDE if settings.journal.conclude else None

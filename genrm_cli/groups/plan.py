@@ -61,7 +61,7 @@ class JudgePlan:
 
     @property
     def form(self) -> str:
-        """What it is shown at once: two responses, one, or all."""
+        """Responses per request: two, one, or all."""
         if self.grading is None:
             return "pairwise"
         return "listwise" if self.grading.whole_group else "pointwise"
@@ -204,7 +204,7 @@ class GroupPlan:
         ]
 
     def refuse_reference(self) -> None:
-        """Refuse to hold back a reference answer from a judge.
+        """Raise if the prompts have no place for the reference.
 
         Raises:
             UsageError: NeMo Gym shows none, or the profile of a judge has no place for it.

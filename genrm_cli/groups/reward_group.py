@@ -88,7 +88,7 @@ def _reward_alone(group: JudgedVerdicts, plan: GroupPlan, calibration: Calibrati
 
 
 def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> GroupRewards:
-    """Return a group whose rollouts have no rewards because of a bug."""
+    """Return a group's rewards after a computation failed."""
     size = group.judged.size
     unknown: Values = [None] * size
     estimated = _EstimatedGroup(group, plan, Estimate(unknown, unknown), {_REWARDS: failed})

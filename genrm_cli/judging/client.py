@@ -355,7 +355,7 @@ def reported_error(
     made for itself, as a call would report it.
 
     Args:
-        status: None if the server does not tell it.
+        status: HTTP status; None without a response.
         error: the body of the reply, or the error in it.
         key: masks the key in it.
         introduced: how its words are introduced, in place of the status.

@@ -33,7 +33,7 @@ _RECENT = 4_096  # outcomes remembered without a journal: those of several group
 
 
 class Judge:
-    """Answers requests. This one knows all answers without asking; others override its methods."""
+    """Interface of a judge. This one knows all answers without asking."""
 
     @property
     def stopped_by(self) -> StoppedBy | None:

@@ -5,7 +5,7 @@ the current turn of the event loop, so outcomes that arrive together share one t
 outcome never waits longer: its slot is free, so another call may begin, and a kill would lose more
 answers than calls in flight. If a transaction fails, the batch stays for the next one.
 
-There is one entry for each request. The first verdict counts for ever; a failure is kept until a
+There is one entry for each request. The first verdict is final; a failure is kept until a
 verdict or a later failure replaces it (`_store`).
 
 One process at a time records in a file (`journal_lock`); others may read it meanwhile. Do not use

@@ -518,7 +518,7 @@ class RemoteJudge:
             return await self._charged_slot(1, retry=True, since_s=began_s)
 
     async def _charged_slot(self, calls: int, **wanted: Any) -> Slot | None:
-        """Wait for a slot, if the budget has room for so many calls; None if the run was
+        """Wait for a slot, if the budget allows `calls` more; None if the run was
         stopped.
         """
         self._stop_when_used_up(calls)

@@ -274,7 +274,7 @@ def _several() -> dict[int, str]:
 
 @cache
 def _lengths() -> NDArray[np.int8]:
-    """Return for how many signs each code point below 0x20000 stands: none for invisible ones."""
+    """Return how many characters each code point below 0x20000 folds to; 0 for invisible ones."""
     lengths = np.ones(0x20000, dtype=np.int8)
     every = "".join(map(chr, range(len(lengths))))
     lengths[[found.start() for found in _UNSEEN.finditer(every)]] = 0

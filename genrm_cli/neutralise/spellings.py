@@ -166,7 +166,7 @@ def _words(
 
 
 def _number(signs: Signs, begins: Indices, count: int) -> Indices:
-    """Return the numbers of so many hexadecimal digits; negative where a sign is none."""
+    """Decode `count` hexadecimal digits; negative where one is invalid."""
     digits = [_hexadecimal()[signs[begins + place]] for place in range(count)]
     numbers = np.zeros(len(begins), dtype=np.int64)
     for column in digits:

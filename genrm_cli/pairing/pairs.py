@@ -122,7 +122,7 @@ def plan_further(
         count: comparisons to plan; with those asked at most n(n - 1).
 
     Source: measured on recorded verdicts; top-two sampling, D. Russo, Oper. Res. 68 (2020) 1625, is
-    its kin."""
+    similar to top-two sampling."""
     every = len(scores) * (len(scores) - 1) // 2
     known = set(asked)
     turns = {index: turn for turn, index in enumerate(scores)}
@@ -151,8 +151,8 @@ def plan_for_silent(
 ) -> _Pairs:
     """Plan one comparison for each rollout whose comparisons all failed, where one is left.
 
-    The opponent is the best one that it has not met, since its comparisons say most about the
-    others, too. It is shown second if it was shown first before.
+    The opponent is the best one that it has not met, whose comparisons are most informative. It is
+    shown second if it was shown first before.
 
     Args:
         scores: of all rollouts, by index; their order decides between equal scores.

@@ -68,8 +68,7 @@ class Column:
         return self._picked([row_of.get(index) for index in range(size)])
 
     def checked(self, size: int, component: str) -> "Column":
-        """Return the column if it has so many values, each a finite number or None, and notes that
-        JSON can hold.
+        """Check for `size` finite values or None, and for notes that JSON can hold.
 
         Raises:
             UsageError: it has not.

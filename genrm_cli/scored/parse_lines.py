@@ -80,7 +80,7 @@ def format_of(record: Record, settings: InputSettings) -> Format:
 # Called for each line; a command reads with one or two settings.
 @lru_cache(maxsize=8)
 def settled_fields(settings: InputSettings) -> Mapping[str, str]:
-    """Return the fields about which the settings say something, with their roles."""
+    """Return the fields that the settings assign a role."""
     declared = [parse_requirement(text).path for text in settings.require_metadata]
     paths = {
         "metadata": [

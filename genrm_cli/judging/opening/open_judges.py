@@ -183,8 +183,8 @@ class OpenJudges:
         on_outcome: Callable[[Outcome], None] = lambda outcome: None,
         store: ReplyStore | None = None,
     ) -> JudgeSet:
-        """Return the judges in the order of the plan, each behind the journal; with a store, nobody
-        is called.
+        """Return the judges in the order of the plan, each behind the journal. With a store,
+        replies come from it and no calls are made.
         """
         lanes = max((len(pool.endpoints) for pool in self._pools.values()), default=1)
         judges: list[Judge] = []

@@ -67,9 +67,7 @@ async def _recorder(
 def _steps(
     scorer: ServedScorer, resources: AsyncExitStack, log_step: LogStep | None
 ) -> StepMetrics | None:
-    """Return what counts the steps of a scorer, and ends the last one; None if nobody reads
-    them.
-    """
+    """Return the step tracker of a scorer; None if nobody reads it."""
     if log_step is None and scorer.settings.serve.reference is None:
         return None
     steps = StepMetrics(scorer.settings, scorer, log_step)

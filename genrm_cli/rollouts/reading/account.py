@@ -76,8 +76,8 @@ def is_prose(text: str) -> bool:
 def iter_texts_by_path(
     record: JsonObject, settled: Collection[str] | None = None
 ) -> Iterator[FoundText]:
-    """Yield the texts of a line but for what stands at the `settled` paths, and what a name
-    explains; without paths, every text, whatever the names.
+    """Yield the texts of a line that neither `settled` nor a known name explains; without paths,
+    every text.
     """
 
     def walk(
