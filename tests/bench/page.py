@@ -171,12 +171,48 @@ def render_page(results: Results) -> str:
     return _INTRODUCTION + "\n".join(_iter_lines(results)) + "\n"
 
 
+CARD = PAGE.with_name("calibration.md")
+_CARD = """\
+# How often intervals hold
+
+`make bench PARTS=calibration` counts how often the 95 % intervals of `genrm score` hold, with the simulated judge of
+`tests/bench/simulation` and 40,000 groups for each row. The interval of the reliability should hold the mean of all of them; up
+to 300 runs of each size take part (40 of 1,000 groups, so that .95 ± .07 is chance). *Unknown* means that the summary says so, and
+names what would tell: further rings, or more groups. A standard error should hold the base score that the judge would give in the
+limit of many verdicts; *best* are the rollouts with the highest score of their group.
+
+Nothing here says whether a judge is right, or holds for a judge unlike the simulated one.
+
+| rollouts, judge, rings | reliability | 30 groups | 100 | 300 | 1,000 | base scores | best |
+|---|---|---|---|---|---|---|---|
+"""  # noqa: E501
+
+
+def render_card(results: Results) -> str:
+    """Return the page of how often intervals hold."""
+    figures: Figures = results["calibration"]["figures"]
+    cells = [name.removesuffix(" best") for name in figures if name.endswith(" best")]
+    names = ("reliability", "30", "100", "300", "1000", "errors", "best")
+    rows = (
+        f"| {' | '.join([cell, *(_share(figures[f'{cell} {name}']) for name in names)])} |"
+        for cell in cells
+    )
+    taken = f"Measured on {results['calibration']['date']} at {results['calibration']['commit']}."
+    return _CARD + "\n".join(rows) + f"\n\n{taken}\n"
+
+
+def _share(value: float) -> str:
+    return "unknown" if value < 0 else f"{value:.2f}"
+
+
 def _iter_lines(results: Results) -> Iterator[str]:
     for part, what, measured in _ROWS:
         if part in results:
             yield f"| {what} | {measured.format(**results[part]['figures'])} |"
     machines: dict[str, list[str]] = {}
     for part, each in results.items():
+        if part == "calibration":  # counts, not times: they have a page of their own
+            continue
         low, high = sorted(each["load"])
         taken = (
             f"{each['date']} at {each['commit']} on {each['cores']} cores with Python "

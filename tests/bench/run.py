@@ -25,8 +25,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from bench.calibration import iter_cells, measure
 from bench.make_rollouts import write_rollouts
-from bench.page import PAGE, RESULTS, Figures, read_results, render_page
+from bench.page import CARD, PAGE, RESULTS, Figures, read_results, render_card, render_page
 from bench.pair import compare
 from judge_behaviour import iter_lognormal_s
 from judge_server_fixture import JudgeServer
@@ -326,6 +327,20 @@ def measure_sockets(bench: Bench) -> Figures:
     return medians([_load_server("sockets") for _ in range(bench.runs)])
 
 
+def measure_calibration(bench: Bench) -> Figures:
+    """How often the intervals of a run hold, in each cell; -1 where the run says `unknown`."""
+    del bench
+    figures: Figures = {}
+    for cell in iter_cells():
+        found = measure(cell)
+        figures[f"{cell} reliability"] = found.reliability
+        for groups, share in found.held.items():
+            figures[f"{cell} {groups}"] = -1.0 if share is None else share
+        errors, best = found.errors
+        figures |= {f"{cell} errors": errors, f"{cell} best": best}
+    return figures
+
+
 def _load_server(part: str) -> Figures:
     command = [sys.executable, str(HERE / "serve_load.py"), part]
     # Its errors are shown, so that a failure can be understood.
@@ -395,6 +410,7 @@ def main() -> None:
         )
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     PAGE.write_text(render_page(results), encoding="utf-8")
+    CARD.write_text(render_card(results), encoding="utf-8")
 
 
 if __name__ == "__main__":
