@@ -108,7 +108,7 @@ def parse_earlier(raw: bytes | None, uri: str) -> EarlierResult:
     Raises:
         InputError: it is missing, or is not one.
     """
-    remedy = "; expected what `genrm eval PAIRS.jsonl --repeats 2 --json` printed"
+    remedy = "; expected the JSON result of an earlier genrm eval"
     if raw is None:
         raise InputError(f"{uri}: no such file{remedy}")
     try:
