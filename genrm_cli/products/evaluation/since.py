@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from genrm_cli.errors import InputError, counted
+from genrm_cli.errors import InputError, counted, naming
 from genrm_cli.metrics.running_stats import sample_variance, student_95
 from genrm_cli.products.evaluation.accuracy import (
     OrderRecord,
@@ -108,13 +108,15 @@ def parse_earlier(raw: bytes | None, uri: str) -> EarlierResult:
     Raises:
         InputError: it is missing, or is not one.
     """
-    remedy = "; expected the JSON result of an earlier genrm eval"
+    remedy = naming(
+        "; expected what `genrm eval PAIRS.jsonl $repeats $json_output` printed", repeats=2
+    )
     if raw is None:
-        raise InputError(f"{uri}: no such file{remedy}")
+        raise InputError(f"{uri}: no such file", remedy)
     try:
         return parse_json(EarlierResult, raw)
     except ValueError as error:
-        raise InputError(f"{uri}: {error}{remedy}") from error
+        raise InputError(f"{uri}: {error}", remedy) from error
 
 
 def compare_since(

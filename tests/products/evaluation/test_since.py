@@ -139,7 +139,8 @@ def test_pairs_of_one_file_only_are_left_out():
 @pytest.mark.parametrize("raw", [None, b"", b"{}", b'{"format": 2}', b"[" * 10_000])
 def test_what_is_no_result_is_refused(raw):
     """The message names the file and what makes one."""
-    with pytest.raises(InputError, match=r"^b.json: .*genrm eval PAIRS.jsonl --repeats 2 --json"):
+    says = r"^b.json: .*genrm eval PAIRS.jsonl repeats=2 json_output"
+    with pytest.raises(InputError, match=says):
         parse_earlier(raw, "b.json")
 
 
