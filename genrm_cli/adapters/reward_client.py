@@ -80,6 +80,7 @@ class _Said:
     Attributes:
         is_alive: the server waits for others, or is busy.
         later_s: when to ask again; 0 if it does not say.
+        was_there: the server waited for others until the connection broke.
         since_s: when it was so, on the monotonic clock.
     """
 
@@ -87,6 +88,7 @@ class _Said:
     error: str = ""
     is_alive: bool = False
     later_s: float = 0.0
+    was_there: bool = False
     since_s: float = field(default_factory=time.monotonic)
 
 
@@ -342,7 +344,8 @@ class RewardClient:
                 continue
             if self._server_for(group) != url:  # it is away for too long
                 continue
-            failing_since_s = failing_since_s or said.since_s
+            if failing_since_s is None or said.was_there:
+                failing_since_s = said.since_s
             left_s = failing_since_s + self.try_for_s - time.monotonic()
             if left_s <= 0:
                 raise RewardServerError(
@@ -363,7 +366,9 @@ class RewardClient:
             # The server may have been there until a connection broke, but not while none came up.
             is_unreached = isinstance(lost, httpx.ConnectError | httpx.ConnectTimeout)
             since_s = begun_s if is_unreached else time.monotonic()
-            said = _Said(error=f"{type(lost).__name__} {lost}".rstrip(), since_s=since_s)
+            has_waited = not is_unreached and since_s - begun_s >= _SHORTEST_CUT_S
+            error = f"{type(lost).__name__} {lost}".rstrip()
+            said = _Said(error=error, since_s=since_s, was_there=has_waited)
             is_missed = True
         else:
             said = _said_in(reply)

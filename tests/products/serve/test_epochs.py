@@ -12,7 +12,7 @@ from genrm_process import Genrm
 from served import judge_flags, serving, verify_row
 
 SIZE = 4
-FLAGS = ("--cohort-deadline", "3s", "--retries", "0", "--drain", "0.1s", "--no-probe")
+FLAGS = ("--cohort-deadline", "6s", "--retries", "0", "--drain", "0.1s", "--no-probe")
 
 # Each row has phases: the epoch, the members that come, and what becomes of all of them. `own`: all
 # of the epoch are compared with each other. `short`: those who came in time are. `late`: compared
@@ -121,7 +121,7 @@ def assert_no_epochs_were_mixed(judge_server):
 
 @pytest.fixture(scope="module")
 def short(judge_process, tmp_path_factory):
-    """Keep a server whose cohorts wait for three seconds: even a busy machine sends all."""
+    """Keep a server whose cohorts wait for six seconds: even a busy machine sends all."""
     judge_process.restore()
     genrm = Genrm(tmp_path_factory.mktemp("epochs"))
     with serving(genrm, *judge_flags(judge_process.base_url), *FLAGS) as served:
