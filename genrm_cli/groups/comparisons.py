@@ -17,7 +17,6 @@ from genrm_cli.pairing.pairs import (
     further_at_once,
     generator_of,
     permutation,
-    plan_for_silent,
     plan_further,
 )
 from genrm_cli.rewards.estimators.least_squares import weigh_alone
@@ -87,8 +86,8 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     there for the next.
 
     They depend on the group's own verdicts alone, so that shards, servers and resumed runs plan the
-    same. A failed comparison counts as asked. A rollout without a verdict comes first, with
-    another opponent, so that it does not stay without a reward; else it counts as average.
+    same. A failed comparison counts as asked, and is replaced later; a rollout without a verdict
+    counts as average.
     """
     answered = judged.answered
     left = plan.pairing.count_further(len(answered)) if plan.judges else 0
@@ -99,15 +98,11 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     )
     while left:
         by_judge = verdicts_by_judge(judged, plan)
-        used = used_verdicts(by_judge)
         scores = scores_alone(judged, plan)
         known = {answered[each]: scores[answered[each]] for each in order}
         count = min(left, further_at_once(len(answered)))
         asked = [(i, j) for i, j, _ in by_judge]
-        heard = {index for i, j, _ in used for index in (i, j)}
-        silent = [index for index in known if index not in heard]
-        pairs = plan_for_silent(silent, known, asked)[:count]
-        pairs += plan_further(known, [*asked, *pairs], plan.pairing.goal, count - len(pairs))
+        pairs = plan_further(known, asked, plan.pairing.goal, count)
         yield [Comparison(i, j, 0) for i, j in pairs]
         left -= count
 

@@ -146,37 +146,6 @@ def plan_further(
     return planned
 
 
-def plan_for_silent(
-    silent: Sequence[int], scores: Mapping[int, float], asked: Sequence[tuple[int, int]]
-) -> _Pairs:
-    """Plan one comparison for each rollout whose comparisons all failed, where one is left.
-
-    The opponent is the best one that it has not met, whose comparisons are most informative. It is
-    shown second if it was shown first before.
-
-    Args:
-        scores: of all rollouts, by index; their order decides between equal scores.
-        asked: comparisons so far.
-    """
-    known = set(asked)
-    firsts = Counter(i for i, _ in asked)
-    firsts.subtract(j for _, j in asked)
-    planned: _Pairs = []
-    for index in silent:
-        opponents = [
-            other
-            for other in scores
-            if other != index and (index, other) not in known and (other, index) not in known
-        ]
-        if not opponents:
-            continue
-        opponent = max(opponents, key=scores.__getitem__)
-        pair = (opponent, index) if firsts[index] > 0 else (index, opponent)
-        known.add(pair)
-        planned.append(pair)
-    return planned
-
-
 def count_first(n: int, goal: str) -> int:
     """Return how many comparisons of the ring precede the choice: with half a ring, rounded up,
     each has been in one.

@@ -23,6 +23,7 @@ from genrm_cli.verdicts import Explanation, Failure, FailureKind, Grades, Outcom
 # How often a request that shows one response, or a grader's, is made again: nothing else can
 # replace it.
 _MOST_AGAIN = 3
+_LEAST_TRIES = 2  # for a rollout with a single planned verdict
 _ROUNDING = 1e-9
 
 
@@ -67,7 +68,7 @@ class _JudgeReplacements:
         self._planned = planned
         # Of a rollout: it may not take the whole group's share.
         self._most = {
-            index: max(1, floor(plan.pairing.max_extra * count + _ROUNDING))
+            index: max(_LEAST_TRIES, floor(plan.pairing.max_extra * count + _ROUNDING))
             if self._is_paired or (plan.is_listwise and not self._is_grader)
             else _MOST_AGAIN * count
             for index, count in planned.items()
