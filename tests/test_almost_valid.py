@@ -348,7 +348,7 @@ HEADS = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX: %d\r\n\r\ndata: ",
 )
-POLICY = CallPolicy(30, 30, 0, 0, base_s=0.001, cap_s=0.001)
+POLICY = CallPolicy(30, 30, 0, base_s=0.001, cap_s=0.001)
 
 
 async def answer_all(library, count):

@@ -157,7 +157,7 @@ def _most_planned(metrics: RunRecord, settings: Settings) -> int | None:
     if metrics.components or plan.rewards.is_composed:  # grades are no comparisons
         return None
     sizes = ((int(size), groups) for size, groups in metrics.group_sizes.items())
-    return sum(groups * plan.pairing.count(size) for size, groups in sizes)
+    return sum(groups * plan.count_requests(size) for size, groups in sizes)
 
 
 def _stale_reason(

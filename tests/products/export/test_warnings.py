@@ -30,7 +30,11 @@ def test_an_unknown_reliability_has_no_number():
     figures = SimpleNamespace(mean=0.92)
     interval = (0.0, 0.98)
     metrics = SimpleNamespace(
-        judge=judge, goal="rewards", reliability=figures, reliability_interval=interval
+        judge=judge,
+        goal="rewards",
+        strategy="ring",
+        reliability=figures,
+        reliability_interval=interval,
     )
     (said,) = judging_warnings([SimpleNamespace(name="x", metrics=metrics)], "pair")
     assert "is unknown, between 0.00 and 0.98: these rows may be mostly judge noise" in said
