@@ -83,7 +83,7 @@ class LearnedContext:
         if is_longest:
             self._longest_bytes = len(body)
         if is_longest or counted > 0.4 * len(body):  # prose has a quarter
-            estimate = estimate_tokens(body)
+            estimate = _estimate_prompt(body)
             self._longest_estimate = max(self._longest_estimate, estimate)
             if estimate >= _LEAST_SUSPECT and (kind := _kind_of(body)) is not None:
                 density = min(counted / estimate, _FAR_OFF)
@@ -100,7 +100,7 @@ class LearnedContext:
         if failure.too_long is not None or failure.kind is not FailureKind.REFUSED:
             return failure.too_long
         # In words that nobody knows: of the longest request so far, length is a likely cause.
-        estimate = estimate_tokens(body)
+        estimate = _estimate_prompt(body)
         is_longest = 0 < self._longest_estimate < estimate
         return TooLong() if is_longest and estimate >= _LEAST_SUSPECT else None
 
@@ -122,7 +122,7 @@ class LearnedContext:
         prompt = request.prompt
         if isinstance(prompt, ChatPrompt) or (refusal is None and self.tokens is None):
             return None
-        estimate = estimate_tokens(request.body)
+        estimate = _estimate_prompt(request.body)
         texts = _tokens_of_texts(prompt)
         instructions = max(0, estimate - texts)
         kind = _kind_of(request.body)
@@ -137,7 +137,9 @@ class LearnedContext:
         if tokens is not None:
             beside = tokens_beside_texts(tokens, instructions, reply_tokens)
             most = int((tokens - beside - instructions) / density)
-        if refusal is not None and most >= sent:
+        # What is known of the limit may explain no refusal, or leave no room: instructions are
+        # only estimated.
+        if refusal is not None and not LEAST_TOKENS * len(prompt.responses) <= most < sent:
             passed = int((self.most_tokens - instructions) / density)
             # At first at most a little too much is cut, in case the longest so far was short.
             least = (_SHRINK if sent == texts else _SHRINK**2) * sent
@@ -156,6 +158,11 @@ class LearnedContext:
         if tokens is None or tokens < self.most_tokens:
             return None
         return tokens if tokens < _FAR_OFF * estimate + (reply_tokens or 0) else None
+
+
+def _estimate_prompt(body: bytes) -> int:
+    """Estimate the tokens of the messages, without the fields before them, such as a schema."""
+    return estimate_tokens(body.partition(b'"messages":')[2])
 
 
 def _tokens_of_texts(prompt: Prompt) -> int:

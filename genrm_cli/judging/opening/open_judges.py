@@ -5,7 +5,7 @@ share its `RequestForm`. All judges share the budget."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 
@@ -281,7 +281,7 @@ class OpenJudges:
         listings = await asyncio.gather(
             *(_list_models(each, timeout_s) for each in remote.pool.endpoints)
         )
-        lengths = [models.get(remote.model) for models in listings if models is not None]
+        lengths = [_context_in(models, remote.model) for models in listings if models is not None]
         return min(filter(None, lengths), default=None)
 
     def _call_timeout_s(self, judge: _OpenJudge) -> float:
@@ -365,6 +365,12 @@ def idle_judges(
     for judge in judges.judges:
         judge.set_context(None, journal)
     return judges.with_journal(journal), judges.specs
+
+
+def _context_in(models: Mapping[str, int | None], model: str) -> int | None:
+    """Return the context of a model; llama.cpp serves its only model under any name."""
+    only = next(iter(models.values())) if len(models) == 1 else None
+    return models.get(model, only)
 
 
 def _shows_lists(spec: JudgeSpec) -> bool:
