@@ -196,3 +196,21 @@ def test_a_cohort_that_is_deleted_is_forgotten(served):
         for _ in range(2):  # open, and answered
             assert None not in rewards_of(begin(served, group, range(2)))
             assert served.client.request("DELETE", path).json()["forgotten"] is True
+
+
+def test_a_trickle_of_members_does_not_hold_a_cohort_open(genrm, judge_server):
+    """Each comes before `--cohort-idle` is over, and the deadline counts from the first all the
+    same.
+    """
+    flags = ("--cohort-idle", "2s", "--cohort-deadline", "1s", "--drain", "0.1s", "--no-probe")
+    with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
+        given = texts(3, "trickle")
+        waiting = []
+        while not waiting or not waiting[0].is_over:
+            text = f"{given[len(waiting) % 3]} {len(waiting)}"
+            waiting.append(
+                served.begin_member("t", len(waiting), size=500, messages="Why?", text=text)
+            )
+            time.sleep(0.2)
+        assert waiting[0].json()["group_status"] == "partial"
+        assert served.client.request("DELETE", "/v1/cohorts/t").json()["forgotten"] is True
