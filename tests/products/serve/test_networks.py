@@ -99,13 +99,13 @@ def test_restarts_count_only_while_the_server_is_away(genrm, judge_server):
     flags = (*judge_flags(judge_server.base_url), *QUICK)
 
     async def through_restarts(served, port):
-        client = RewardClient(served.url, try_for_s=30)
+        client = RewardClient(served.url, try_for_s=20)
         listen = ("--listen", f"127.0.0.1:{port}")
-        asked = asyncio.ensure_future(members(client, "restarts", (0, 0, 55)))
+        asked = asyncio.ensure_future(members(client, "restarts", (0, 0, 65)))
         for _ in range(2):
-            await asyncio.sleep(3)
+            await asyncio.sleep(14)  # the client, which pauses for ten, has found it
             await asyncio.to_thread(served.kill)
-            await asyncio.sleep(16)
+            await asyncio.sleep(12)
             served = await asyncio.to_thread(Served, genrm, *flags, *listen)
         try:
             return await asked
