@@ -1,11 +1,11 @@
-"""The picture of the guide's page `architecture`, made from the imports; `make guide` writes it."""
+"""The picture of the guide's page `contributing`, made from the imports; `make guide` writes it."""
 
 import re
 from pathlib import Path
 
 from test_house import FILES, OWN, PACKAGE, ROOT, part_of
 
-PAGE = ROOT / PACKAGE / "guide" / "architecture.md"
+PAGE = ROOT / PACKAGE / "guide" / "contributing.md"
 _PICTURE = re.compile(r"(?<=^```mermaid\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 

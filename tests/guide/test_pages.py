@@ -63,7 +63,7 @@ def test_the_pages_of_contributors_are_current():
     folders = {path.parent.name for path in GUIDE.parent.glob("*/__init__.py")}
     assert folders <= set(re.findall(r"`([a-z_]+)`", PAGES["contributing"]))
     for path in re.findall(
-        r"`([\w./-]+(?:\.py|/))`", PAGES["architecture"] + PAGES["contributing"]
+        r"`([\w./-]+(?:\.py|/))`", PAGES["contributing"]
     ):
         assert (GUIDE.parent / path).exists() or (ROOT / path).exists(), path
 
