@@ -69,8 +69,6 @@ guide: $(READY)
 	$(BIN)/python tests/guide/settings_page.py > genrm_cli/guide/settings.md
 	$(BIN)/python tests/architecture_picture.py
 	$(BIN)/python tests/guide/demo_picture.py
-	cp genrm_cli/guide/integration-nemo-gym.md genrm_cli/adapters/nemo_gym/README.md
-	cp genrm_cli/guide/integration-verl.md genrm_cli/adapters/verl_recipe/README.md
 
 # The page of `genrm report` in the README; needs Chromium (apt-get install chromium).
 report-picture: $(READY)

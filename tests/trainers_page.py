@@ -10,14 +10,20 @@ from typing import Any
 from genrm_process import PACKAGE_ROOT
 
 GUIDE = PACKAGE_ROOT / "genrm_cli" / "guide"
+ADAPTERS = PACKAGE_ROOT / "genrm_cli" / "adapters"
 TRAINERS = "trainers"
+# Pages for the homes of trainers, beside what they describe.
+TRL = "trl"
+NEMO_GYM = "nemo_gym/README"
+VERL = "verl_recipe/README"
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _URL = re.compile(r"http://(localhost|10\.0\.0\.5):8330")
 
 
 def blocks_of(page: str) -> list[tuple[str, str, str]]:
     """Return the blocks of a page: the section, the language and the text of each."""
-    text = (GUIDE / f"{page}.md").read_text(encoding="utf-8")
+    folder = GUIDE if page == TRAINERS else ADAPTERS
+    text = (folder / f"{page}.md").read_text(encoding="utf-8")
     return [
         (section.partition("\n")[0].removeprefix("# "), language, block)
         for section in text.split("\n## ")

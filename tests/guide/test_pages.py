@@ -62,9 +62,7 @@ def test_the_pages_of_contributors_are_current():
     assert shown_picture() == render_picture()
     folders = {path.parent.name for path in GUIDE.parent.glob("*/__init__.py")}
     assert folders <= set(re.findall(r"`([a-z_]+)`", PAGES["contributing"]))
-    for path in re.findall(
-        r"`([\w./-]+(?:\.py|/))`", PAGES["contributing"]
-    ):
+    for path in re.findall(r"`([\w./-]+(?:\.py|/))`", PAGES["contributing"]):
         assert (GUIDE.parent / path).exists() or (ROOT / path).exists(), path
 
 

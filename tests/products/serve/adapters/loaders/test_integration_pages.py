@@ -13,7 +13,7 @@ import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, read_lines
 from served import serving
 from stand_ins import modules
-from trainers_page import GUIDE, block, blocks_of, commands, run_python
+from trainers_page import ADAPTERS, NEMO_GYM, TRL, VERL, block, blocks_of, commands, run_python
 
 import genrm_cli.adapters
 
@@ -23,9 +23,9 @@ RECIPE = FOLDERS / "verl_recipe"
 PINS = PACKAGE_ROOT / "tests" / "products" / "export" / "loaders"
 # `sh` runs in test_commands.py; installations are those of `make test-loaders`.
 BLOCKS = {
-    "integration-trl": ["console", "sh", "python"],
-    "integration-nemo-gym": ["sh", "console"],
-    "integration-verl": ["console", "sh", "bash"],
+    TRL: ["console", "sh", "python"],
+    NEMO_GYM: ["sh", "console"],
+    VERL: ["console", "sh", "bash"],
 }
 STAND_INS = {
     "fastapi/responses.py": "JSONResponse = dict",
@@ -49,16 +49,12 @@ def test_the_pages_are_short_and_their_blocks_are_known():
     """A maintainer reads a page in a minute, and each block runs in a test."""
     for page, languages in BLOCKS.items():
         assert [language for _, language, _ in blocks_of(page)] == languages
-        assert len((GUIDE / f"{page}.md").read_text(encoding="utf-8").split()) <= 250
+        assert len((ADAPTERS / f"{page}.md").read_text(encoding="utf-8").split()) <= 250
 
 
 def test_the_folders_have_what_their_homes_ask_for():
-    """The READMEs are the pages (if this fails, run `make guide`), and the versions are those that
-    are tested.
-    """
-    for folder, page in ((GYM, "integration-nemo-gym"), (RECIPE, "integration-verl")):
-        assert (folder / "README.md").read_bytes() == (GUIDE / f"{page}.md").read_bytes()
-    assert block("Training", "bash", "http://localhost:8330", "integration-verl") in (
+    """The recipe has the page's command, and the versions are those that are tested."""
+    assert block("Training", "bash", "http://localhost:8330", VERL) in (
         RECIPE / "train.sh"
     ).read_text(encoding="utf-8")
     required = (RECIPE / "REQUIRED_VERL.txt").read_text(encoding="utf-8")
@@ -68,8 +64,8 @@ def test_the_folders_have_what_their_homes_ask_for():
         if line.startswith("PIP_INSTALL=")
     ]
     assert pin in (PINS / "without-dependencies.txt").read_text(encoding="utf-8").split()
-    assert f"pip install {pin} " in block("Installation", "console", "", "integration-verl")
-    trl = block("Installation", "console", "", "integration-trl")
+    assert f"pip install {pin} " in block("Installation", "console", "", VERL)
+    trl = block("Installation", "console", "", TRL)
     assert trl.split()[4] in (PINS / "requirements.txt").read_text(encoding="utf-8").split()
 
 
@@ -95,7 +91,7 @@ def test_the_quick_start_of_trl_asks_a_real_server(lexical):
         trl={"GRPOConfig": SimpleNamespace, "GRPOTrainer": Trainer},
     ):
         sys.modules.pop("genrm_cli.adapters.trl", None)
-        names = run_python(block("Quick start", "python", lexical.url, "integration-trl"))
+        names = run_python(block("Quick start", "python", lexical.url, TRL))
         sys.modules.pop("genrm_cli.adapters.trl")
     first, second, third, fourth = names["trainer"].rewards
     assert first < second
@@ -121,7 +117,7 @@ def test_the_folder_of_nemo_gym_passes_its_own_test(tmp_path):
     """Copied where its page says, with NeMo Gym, or stand-ins for what it imports of it."""
     folder = tmp_path / "resources_servers" / "genrm_serve"
     shutil.copytree(GYM, folder)
-    copy, start = commands("Quick start", "", "integration-nemo-gym")
+    copy, start = commands("Quick start", "", NEMO_GYM)
     assert copy[-1] == "resources_servers/genrm_serve"
     named = start[-1].partition("[")[2].partition(",")[0]
     assert (tmp_path / named).is_file()
@@ -152,7 +148,7 @@ def test_the_quick_start_of_trl_trains(lexical, model_folder, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     prompts = datasets.Dataset.from_dict({"prompt": ["Why?", "How?"]})
     monkeypatch.setattr(datasets, "load_dataset", lambda name, split: prompts)
-    pasted = block("Quick start", "python", lexical.url, "integration-trl")
+    pasted = block("Quick start", "python", lexical.url, TRL)
     pasted = pasted.replace("Qwen/Qwen2.5-0.5B-Instruct", str(model_folder))
     own = "use_cpu=True, bf16=False, max_steps=1, max_completion_length=8, report_to='none', "
     pasted = pasted.replace("GRPOConfig(", f"GRPOConfig({own}")
@@ -168,7 +164,7 @@ def test_verl_takes_the_options_of_the_recipe():
     """Its own configuration composes them (verl 0.9.1)."""
     from hydra import compose, initialize_config_dir
 
-    [[_, _, module, *options]] = commands("Training", "", "integration-verl", "bash")
+    [[_, _, module, *options]] = commands("Training", "", VERL, "bash")
     configs = Path(find_spec(module).origin).with_name("config")
     options.remove("$@")
     with initialize_config_dir(str(configs), version_base=None):
