@@ -123,6 +123,7 @@ PURE = (
     "products.report.report_figures",
     "products.report.group_document",
     "products.report.measure_group",
+    "scored.account",
     "scored.json_form",
     "scored.lines",
     "scored.run_record",

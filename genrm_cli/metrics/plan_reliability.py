@@ -29,6 +29,7 @@ _STEPS = 4  # quarters of a ring: finer steps change the reliability by less tha
 _LARGEST = 48  # rollouts: the prediction hardly changes with larger groups, its cost does
 _HALVINGS = 60  # of an interval of the logarithm of s, down to the last bits
 _SHOWS_NOISE = 4  # rollouts
+_TELLING_RINGS = 2  # where a rollout's positions differ, the prompt's part of the noise cancels
 _KEPT = 256  # plans whose modes are kept: three searches try almost the same rings
 # Of strengths that are all noise, and all signal.
 _LEAST_LOG = math.log(1e-9)
@@ -136,6 +137,16 @@ def unmeasured_text(
         )
     setting = written("ring_k")
     return f"too few comparisons show judge noise; score more groups together, or raise {setting}"
+
+
+def unknown_text(strategy: str, ring_k: float | None, written: Callable[[str], str] = str) -> str:
+    """Return what would tell whether a reliability is low or high."""
+    more = "score more groups together"
+    if strategy == LISTS:
+        return f"{more}, or raise {written('repeats')}"
+    if strategy == "ring" and ring_k is not None and ring_k < _TELLING_RINGS:
+        return f"set {written('ring_k')} to {_TELLING_RINGS}, or {more}"
+    return more
 
 
 def remedy_text(

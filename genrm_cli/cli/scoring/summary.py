@@ -9,9 +9,8 @@ from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.group_measures import reliability_word
-from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unmeasured_text
 from genrm_cli.metrics.run_metrics import MOST_FAILING, RunMetrics
+from genrm_cli.scored.account import RunAccount, results_text
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import folder_of, sibling
 
@@ -53,7 +52,7 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     yield "rollouts", _rollouts_text(totals)
     tokens = totals.prompt_tokens + totals.completion_tokens
     if totals.comparisons_planned:
-        results = verdicts_text(totals)
+        results = results_text(totals)
         retries = f" ({counted(totals.retries, 'retry', 'retries')})" if totals.retries else ""
         yield (
             "comparisons",
@@ -87,8 +86,8 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         correlation = f"{totals.length_effect.mean:+.2f}{interval}"
         yield "length", f"correlates with the reward by {correlation} within groups"
     if totals.judge.name is not None and totals.verdicts + totals.journal_hits:
-        name = "repeatability" if totals.strategy == LISTS else "reliability"
-        yield name, _reliability_text(totals)
+        account = RunAccount.of(totals, flag_of)
+        yield account.figure, _reliability_text(account, totals)
     prices = settings.limits.price_in, settings.limits.price_out
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)
@@ -122,39 +121,14 @@ def _rollouts_text(totals: "RunTotals") -> str:
     return f"{totals.rollouts:,} in {counted(totals.groups, 'group')}: {', '.join(parts)}"
 
 
-def verdicts_text(counts: "RunTotals | RunMetrics") -> str:
-    """Return the results of comparisons. A comparison that was not asked is not shown as a
-    failure.
-    """
-    not_asked = counts.failures_by_kind.get("not_asked", 0)
-    parts = [counted(counts.verdicts, "verdict")]
-    if counts.journal_hits:
-        parts.append(f"{counts.journal_hits:,} reused from an earlier run")
-    parts.append(counted(counts.failures - not_asked, "failure"))
-    if not_asked:
-        parts.append(f"{not_asked:,} not asked")
-    return ", ".join(parts)
-
-
-def _reliability_text(totals: "RunTotals") -> str:
-    mean = totals.reliability.mean
+def _reliability_text(account: RunAccount, totals: "RunTotals") -> str:
     parts = []
-    if totals.goal != "rewards":
-        parts.append(f"unknown: verdicts chose the pairs (--goal {totals.goal})")
-    elif mean is None:
-        sizes = map(int, totals.group_sizes)
-        why = unmeasured_text(sizes, totals.strategy, totals.repeats, flag_of)
-        parts.append(f"unknown: {why}")
+    if account.reliability is None:
+        parts.append(f"unknown: {account.advice}")
     else:
-        is_lists = totals.strategy == LISTS
-        word = reliability_word(totals.reliability_interval, of_lists=is_lists)
-        interval = interval_text(totals.reliability_interval)
-        parts.append(f"{mean:.2f}{interval}, {_RELIABILITY_MEANS[word]}")
-        if is_lists and word == "fair":
-            parts.append("it measures how well the judge repeats itself, not whether it is right")
-        elif word in ("low", "fair"):
-            is_panel = totals.panel is not None
-            parts.append(remedy_text(totals.rings_needed, mean, flag_of, is_panel=is_panel))
+        interval = interval_text(account.interval)
+        parts.append(f"{account.reliability:.2f}{interval}, {_RELIABILITY_MEANS[account.word]}")
+        parts += [account.advice] if account.advice else []
     if totals.groups_noisy:
         groups = counted(totals.groups, "group")
         parts.append(f"mostly noise in {totals.groups_noisy:,} of {groups}")
@@ -203,7 +177,7 @@ def outcome_text(report: "BatchReport", counts: RunMetrics) -> str:
     if report.is_interrupted:
         outcome = "interrupted"
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    results = f"{verdicts_text(counts)}, {counted(counts.calls, 'call')}"
+    results = f"{results_text(counts)}, {counted(counts.calls, 'call')}"
     return f"genrm: {outcome}: {counts_text(report)}; {results}; {now}; exit {code}"
 
 

@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from genrm_cli import __version__
 from genrm_cli.errors import counted
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.group_measures import reliability_word
-from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unmeasured_text
 from genrm_cli.products.export.candidates import code_of
 from genrm_cli.products.export.make_rows import RowMaker
 from genrm_cli.products.export.read_scored import ExportCounts, ExportInput
 from genrm_cli.products.export.row_spool import SideNumbers
+from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.json_form import to_json
 
@@ -143,27 +142,18 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
                     "rollouts are less accurate. Score with goal rewards for these rows."
                 )
             continue
-        mean = metrics.reliability.mean
-        interval = metrics.reliability_interval
-        is_lists = metrics.strategy == LISTS
-        word = reliability_word(interval, of_lists=is_lists)
-        name = "repeatability" if is_lists else "reliability"
-        of_rewards = f"the {name} of the rewards of {run.name} is"
+        account = RunAccount.of(metrics)
+        low, high = account.interval or (0.0, 1.0)
+        of_rewards = f"the {account.figure} of the rewards of {run.name} is {account.word}"
         noise = "these rows may be mostly judge noise"
-        low, high = interval or (0.0, 1.0)
-        if mean is None:
-            why = unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, metrics.repeats)
-            warnings.append(f"{of_rewards} unknown: {why}.")
-        elif word == "low":
-            remedy = remedy_text(metrics.rings_needed, mean, is_panel=metrics.panel is not None)
-            warnings.append(
-                f"{of_rewards} low, {mean:.2f} ({low:.2f} to {high:.2f}): {noise}; {remedy}."
-            )
-        elif word == "unknown":  # no number: its estimate says nothing that the interval holds
-            warnings.append(
-                f"{of_rewards} unknown, between {low:.2f} and {high:.2f}: {noise}; score more "
-                "groups together."
-            )
+        if account.reliability is None:
+            warnings.append(f"{of_rewards}: {account.advice}.")
+        elif account.word == "low":
+            found = f"{account.reliability:.2f} ({low:.2f} to {high:.2f})"
+            warnings.append(f"{of_rewards}, {found}: {noise}; {account.advice}.")
+        elif account.word == "unknown":  # no number: its estimate says nothing
+            between = f"between {low:.2f} and {high:.2f}"
+            warnings.append(f"{of_rewards}, {between}: {noise}; {account.advice}.")
     return warnings
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.errors import counted
-from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH, reliability_word
-from genrm_cli.metrics.plan_reliability import remedy_text
+from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH
 from genrm_cli.metrics.running_stats import Estimated
 from genrm_cli.products.report.report_figures import Mean, RunFigures, Share, share_of
 
@@ -27,7 +26,7 @@ _PROBES = {
 _ANSWERS: dict[Weight, str] = {
     "no": "Not in its current state",
     "care": "With care: look at the points below first",
-    "unknown": "It cannot be told yet: score more groups together",
+    "unknown": "It cannot be told yet",
     "fine": "Nothing measured here speaks against it",
 }
 
@@ -127,26 +126,21 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
     "high": ("fine", "are mostly real"),
     "fair": ("care", "are more real than noise"),
     "low": ("no", "may be mostly noise"),
-    "unknown": ("unknown", "may be mostly real or mostly noise; score more groups together"),
+    "unknown": ("unknown", "may be mostly real or mostly noise"),
 }
 
 
 def _of_reliability(figures: RunFigures) -> Iterator[Ground]:
+    account = figures.account
     reliability = figures.reliability
-    if reliability.value is None:
-        why = figures.unmeasured or "no metrics file says how it was compared"
+    if account is None or reliability.value is None:
+        why = "no metrics file says how it was compared" if account is None else account.advice
         yield Ground("unknown", f"Signal or noise: not measurable: {why}.", "noisy")
         return
-    ends = None
-    if reliability.low is not None and reliability.high is not None:
-        ends = (reliability.low, reliability.high)
-    word = reliability_word(ends)
-    weight, words = _RELIABILITY[word]
-    if word in ("low", "fair"):
-        is_panel = figures.panel_agreement is not None
-        words += f"; {remedy_text(figures.rings_needed, reliability.value, is_panel=is_panel)}"
+    weight, words = _RELIABILITY[account.word]
+    advice = f"; {account.advice}" if account.advice else ""
     mean = reliability.text(".2f")
-    text = f"Mean reliability {mean}: differences between rewards {words}."
+    text = f"Mean {account.figure} {mean}: differences between rewards {words}{advice}."
     yield Ground(weight, text, "noisy")
     noisy = figures.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):

@@ -10,7 +10,6 @@ import numpy as np
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.plan_reliability import RingsNeeded, unmeasured_text
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
     Estimated,
@@ -20,6 +19,7 @@ from genrm_cli.metrics.running_stats import (
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.products.report.measure_group import GroupFigures
+from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.verdicts import ProbeResult, Reason
 
@@ -84,9 +84,7 @@ class RunFigures:
             without a metrics file.
         masked: matches of the redaction patterns that the judge was not sent, by pattern.
         sessions: rewards of sessions by what was played; None without sessions.
-        rings_needed: the `ring_k` that would make it high; None without a metrics file.
-        unmeasured: why the reliability is unknown, and what would show it; None if it is known, or
-            without a metrics file.
+        account: what the run says of itself; None without a metrics file.
         look_here: keys and values of the groups that stand out most, by measure.
     """
 
@@ -127,8 +125,7 @@ class RunFigures:
     cost: Mapping[str, float] = field(default_factory=dict)
     masked: Mapping[str, int] = field(default_factory=dict)
     sessions: SessionSummary | None
-    rings_needed: RingsNeeded | None = None
-    unmeasured: str | None = None
+    account: RunAccount | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]
     format: int = FORMAT
 
@@ -211,8 +208,7 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "settings_digest": metrics.settings_digest,
         "partial": _why_partial(metrics),
         "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
-        "rings_needed": metrics.rings_needed,
-        "unmeasured": _why_unmeasured(metrics),
+        "account": RunAccount.of(metrics),
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
         "repeats": share_of(
             round((metrics.repeat_agreement or 0) * metrics.pairs_of_repeats),
@@ -221,14 +217,6 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "cost": cost,
         "masked": {name: count for name, count in metrics.redactions.items() if count},
     }
-
-
-def _why_unmeasured(metrics: RunRecord) -> str | None:
-    if metrics.reliability.mean is not None:
-        return None
-    if metrics.goal != "rewards":
-        return f"verdicts chose the pairs (goal {metrics.goal})"
-    return unmeasured_text(map(int, metrics.group_sizes), metrics.strategy, metrics.repeats)
 
 
 def reason_text(code: str) -> str:

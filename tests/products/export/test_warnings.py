@@ -29,15 +29,22 @@ def test_an_unknown_reliability_has_no_number():
     judge = SimpleNamespace(name="m")
     figures = SimpleNamespace(mean=0.92)
     interval = (0.0, 0.98)
+    counts = dict.fromkeys(("verdicts", "journal_hits", "extra_comparisons", "calls"), 0)
+    counts |= dict.fromkeys(("comparisons_planned", "scored", "single"), 0)
     metrics = SimpleNamespace(
         judge=judge,
         goal="rewards",
-        strategy="ring",
         reliability=figures,
         reliability_interval=interval,
+        strategy="ring",
+        ring_k=1.0,
+        failures_by_kind={},
+        unscored_reasons={},
+        **counts,
     )
     (said,) = judging_warnings([SimpleNamespace(name="x", metrics=metrics)], "pair")
     assert "is unknown, between 0.00 and 0.98: these rows may be mostly judge noise" in said
+    assert "set ring_k to 2, or score more groups together" in said
     assert "0.92" not in said
 
 

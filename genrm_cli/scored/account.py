@@ -1,0 +1,128 @@
+"""The account of a run: what was asked and answered, what has a reward, and how far to trust it.
+
+Summary, report, export and `--json` say it from here, so that they never differ.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from genrm_cli.errors import counted
+from genrm_cli.metrics.group_measures import reliability_word
+from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
+from genrm_cli.scored.run_record import RunTotals
+
+_NOT_ASKED = "not_asked"
+
+
+class ResultCounts(Protocol):
+    """The counts of comparisons that a running and a finished run have."""
+
+    @property
+    def verdicts(self) -> int:
+        """Comparisons that the judge answered in this run."""
+
+    @property
+    def journal_hits(self) -> int:
+        """Comparisons that an earlier run knows."""
+
+    @property
+    def failures_by_kind(self) -> Mapping[str, int]:
+        """Comparisons without a verdict, by cause."""
+
+
+def results_text(counts: ResultCounts) -> str:
+    """Return the results of comparisons. A comparison that was not asked is no failure."""
+    failures = {**counts.failures_by_kind}
+    not_asked = failures.pop(_NOT_ASKED, 0)
+    parts = [counted(counts.verdicts, "verdict")]
+    if counts.journal_hits:
+        parts.append(f"{counts.journal_hits:,} reused from an earlier run")
+    parts.append(counted(sum(failures.values()), "failure"))
+    if not_asked:
+        parts.append(f"{not_asked:,} not asked")
+    return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class RunAccount:
+    """The account of a run over one input or many.
+
+    Attributes:
+        comparisons: with a verdict, a failure, or not asked; those that replaced failed ones are
+            among them.
+        answered: comparisons with a verdict, of this run or an earlier one.
+        failed: comparisons without one, by cause.
+        replaced: comparisons beyond the plan, which replaced failed ones.
+        unscored: rollouts without a reward, by reason.
+        figure: what the judge's consistency is called: repeatability for lists.
+        reliability: mean over groups; None if unknown. `interval` is that of 95 %.
+        word: `high`, `fair`, `low` or `unknown`.
+        advice: why it is unknown, or what would make it high; empty for `high`.
+    """
+
+    comparisons: int
+    answered: int
+    failed: Mapping[str, int]
+    not_asked: int
+    replaced: int
+    calls: int
+    scored: int
+    unscored: Mapping[str, int]
+    figure: str
+    reliability: float | None
+    interval: tuple[float, float] | None
+    word: str
+    advice: str
+
+    @classmethod
+    def of(cls, totals: RunTotals, written: Callable[[str], str] = str) -> "RunAccount":
+        """Return the account of the totals of a run.
+
+        Args:
+            totals: of the run.
+            written: writes the name of a setting as the user knows it.
+        """
+        failed = {**totals.failures_by_kind}
+        not_asked = failed.pop(_NOT_ASKED, 0)
+        is_lists = totals.strategy == LISTS
+        ends = totals.reliability_interval
+        interval = None if ends is None else (ends[0], ends[1])
+        mean = totals.reliability.mean
+        word = reliability_word(interval, of_lists=is_lists)
+        return cls(
+            comparisons=totals.comparisons_planned,
+            answered=totals.verdicts + totals.journal_hits,
+            failed=failed,
+            not_asked=not_asked,
+            replaced=totals.extra_comparisons,
+            calls=totals.calls,
+            scored=totals.scored + totals.single,
+            unscored=totals.unscored_reasons,
+            figure="repeatability" if is_lists else "reliability",
+            reliability=mean,
+            interval=interval,
+            word="unknown" if mean is None else word,
+            advice=_advice(totals, word, written),
+        )
+
+    @property
+    def failures(self) -> int:
+        """Comparisons that failed, whatever the cause."""
+        return sum(self.failed.values())
+
+
+def _advice(totals: RunTotals, word: str, written: Callable[[str], str]) -> str:
+    mean = totals.reliability.mean
+    if totals.goal != "rewards":
+        return f"verdicts chose the pairs ({written('goal')} {totals.goal})"
+    if mean is None:
+        sizes = map(int, totals.group_sizes)
+        return unmeasured_text(sizes, totals.strategy, totals.repeats, written)
+    if word == "unknown":
+        return unknown_text(totals.strategy, totals.ring_k, written)
+    if word == "high":
+        return ""
+    if word == "fair" and totals.strategy == LISTS:
+        return "it says how well the judge repeats itself, not whether it is right"
+    return remedy_text(totals.rings_needed, mean, written, is_panel=totals.panel is not None)

@@ -1,0 +1,129 @@
+"""Summary, last line, --json, metrics, report and export say the same of one run."""
+
+import json
+import re
+
+import pytest
+from genrm_process import make_rollouts, read_lines
+
+REFUSED = {"content": "I'm sorry, but I can't help with that."}
+CUT_OFF = {"content": None, "finish_reason": "length"}
+PANEL = """
+[[judge]]
+model = "one"
+base_url = "{url}"
+[[judge]]
+model = "two"
+base_url = "{url}"
+"""
+RUNS = {
+    "clean": {},
+    "refused": {"fault": REFUSED, "fault_share": 0.1},
+    "cut off": {"fault": CUT_OFF, "fault_share": 0.15},
+    "busy": {
+        "fault": {"status": 429, "headers": {"retry-after": "0"}},
+        "fault_share": 0.1,
+        "fault_times": 1,
+    },
+}
+
+
+def numbers_in(text):
+    """Return what a line says about comparisons: answered, failed, not asked."""
+    counts = dict.fromkeys(("verdict", "reused", "failure", "not asked"), 0)
+    for count, name in re.findall(r"([\d,]+) (verdict|reused|failure|not asked)", text):
+        counts[name] = int(count.replace(",", ""))
+    return counts["verdict"] + counts["reused"], counts["failure"], counts["not asked"]
+
+
+@pytest.fixture
+def account_of(genrm, call, judge_server):
+    """Score, and return what each output says."""
+
+    def run(*flags, groups=24, size=6, **behaviour):
+        judge_server.behave(**{"verdict": "hash", **behaviour})
+        genrm.write("in.jsonl", make_rollouts(groups=groups, size=size))
+        done = call("score", "in.jsonl", "--json", "--no-probe", "--max-unscored", 1, *flags)
+        metrics = json.loads(done.out)["results"][0]["metrics"]
+        report = call("report", "in.scored.jsonl", "-o", "r.html", "--force", "--json").ended(0)
+        [figures] = json.loads(report.out)["runs"]
+        page = (genrm.folder / "r.html").read_text(encoding="utf-8")
+        rows = ("export", "in.scored.jsonl", "--to", "groups", "-o", "rows.jsonl", "--force")
+        exported = call(*rows).err
+        return done.err, metrics, figures, page, exported
+
+    return run
+
+
+def holds_one_account(said, genrm):
+    """Check that every output names the same numbers and the same word."""
+    err, metrics, figures, page, exported = said
+    account = figures["account"]
+    summary = re.search(r"comparisons +([\d,]+): (.*?);", err.replace("\n" + " " * 14, " "))
+    last = re.search(r"genrm: (?:done|failed): (.*)", err)
+    answered, failed, not_asked = numbers_in(summary[2])
+    assert numbers_in(last[1]) == (answered, failed, not_asked)
+    assert (account["answered"], account["not_asked"]) == (answered, not_asked)
+    assert sum(account["failed"].values()) == failed
+    assert metrics["verdicts"] + metrics["journal_hits"] == answered
+    assert metrics["failures"] == failed + not_asked
+    assert account["comparisons"] == int(summary[1].replace(",", ""))
+    assert account["comparisons"] == answered + failed + not_asked
+    records = read_lines(genrm.folder / "in.comparisons.jsonl")
+    causes = [each["failure"] for each in records if each["failure"] is not None]
+    without = [cause for cause in causes if cause["kind"] != "not_asked"]
+    assert (len(without), figures["failed"]["count"]) == (failed, failed)
+    lines = read_lines(genrm.folder / "in.scored.jsonl")
+    assert account["scored"] == sum(line["reward"] is not None for line in lines)
+    assert sum(account["unscored"].values()) == metrics["unscored"]
+    word = re.search(rf"{account['figure']} +(?:0|1)?.*?(high|fair|low|unknown)", err)
+    assert word[1] == account["word"]
+    assert account["interval"] == metrics["reliability_interval"]
+    if account["word"] in ("low", "unknown") and metrics["goal"] == "rewards":
+        assert f"the {account['figure']} of the rewards of" in exported
+        assert f"is {account['word']}" in exported
+        assert account["advice"].split(";")[0].split(",")[0][:40] in exported
+    if account["reliability"] is not None:
+        assert f"Mean {account['figure']}" in page
+    return account
+
+
+def test_failures_have_one_count_everywhere(account_of, genrm, judge_server):
+    """Without failures, with refusals, with replies that were cut off, and behind a busy server."""
+    for faults in RUNS.values():
+        account = holds_one_account(
+            account_of(*judge_server.flags, "--no-journal", "--force", **faults), genrm
+        )
+        is_bad = "content" in faults.get("fault", {})
+        assert bool(account["failed"]) == is_bad
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (("--ring-k", 2), "low"),
+        (("--judging", "listwise", "--repeats", 3), None),
+        (("--config", "panel.toml", "--ring-k", 2), None),
+        (("--max-calls", 60), None),
+        (("--goal", "best"), "unknown"),
+    ],
+)
+def test_other_runs_have_one_account_too(account_of, genrm, judge_server, flags, word):
+    """A judge at random, lists, a panel, a run that its calls ended, and pairs that verdicts
+    chose.
+    """
+    (genrm.folder / "panel.toml").write_text(PANEL.format(url=judge_server.base_url))
+    judge = () if "--config" in flags else judge_server.flags
+    account = holds_one_account(account_of(*judge, *flags), genrm)
+    assert word in (None, account["word"])
+    assert account["figure"] == ("repeatability" if "--judging" in flags else "reliability")
+    assert (account["not_asked"] > 0) == ("--max-calls" in flags)
+
+
+def test_a_resumed_run_has_one_account(account_of, genrm, call, judge_server):
+    """Verdicts of an earlier run are reused, and count as answered."""
+    genrm.write("in.jsonl", make_rollouts(groups=24, size=6))
+    judge_server.behave(verdict="hash")
+    call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--limit", 5).ended(0)
+    said = account_of(*judge_server.flags)
+    assert holds_one_account(said, genrm)["answered"] == said[1]["journal_hits"] + 19 * 6
