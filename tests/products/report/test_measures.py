@@ -103,7 +103,9 @@ def test_a_clean_run_has_nothing_against_it():
         [2.0, 3.5, 4.0, 1.0],
     ]
     clean = [group_of(texts, rewards, reliability=0.95) for rewards in orders]
-    trust = judge_trust(figures(*clean), has_comparisons=False)
+    run = figures(*clean)
+    known = replace(run.account, reliability=0.95, interval=(0.9, 0.98), word="high", advice="")
+    trust = judge_trust(replace(run, account=known), has_comparisons=False)
     assert trust.weight == "fine"
     assert "measured" in trust.answer
     assert judge_trust(figures(clean[0]), has_comparisons=False).weight == "unknown"
