@@ -54,7 +54,7 @@ async def score_task(
         work = await run.in_thread(lambda: _read(task, run, opened, overwrite=overwrite))
         index = work.index
         outcomes = opened.enter_context(OutcomeStore())
-        async with open_journal(task.places.scored, run) as journal:
+        async with open_journal(task.places.journal_uri, run) as journal:
             if not await judge_input(index, task.uri, run, judges, journal, outcomes):
                 return None
             await run.in_thread(lambda: conclude(index, run, outcomes, work.scores))
@@ -87,7 +87,7 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         rewards = index.plan.rewards
         without = replace(rewards, settings=replace(rewards.settings, components=()))
         index.plan = replace(index.plan, rewards=without)
-        async with open_journal(task.places.scored, run) as journal:
+        async with open_journal(task.places.journal_uri, run) as journal:
             outcomes = opened.enter_context(OutcomeStore())
             await judge_input(index, task.uri, run, judges, journal, outcomes)
 

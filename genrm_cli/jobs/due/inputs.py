@@ -38,6 +38,9 @@ from genrm_cli.storage.store import Store
 class OutputPlaces:
     """The output locations of an input; None next to a stream or pipe. The files of a set share the
     name `scored`.
+
+    Attributes:
+        journal_for: the output whose journal is used; None for `scored`.
     """
 
     scored: str
@@ -45,6 +48,12 @@ class OutputPlaces:
     rejects: str | None = None
     metrics: str | None = None
     files: tuple[str, ...] = ()
+    journal_for: str | None = None
+
+    @property
+    def journal_uri(self) -> str:
+        """The output whose journal is used."""
+        return self.journal_for or self.scored
 
     @property
     def scored_files(self) -> tuple[str, ...]:

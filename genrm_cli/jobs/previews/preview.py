@@ -275,7 +275,7 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
                 None if rollout.answer is None else rollout.answer[:_SHOWN_CHARS],
             )
         groups = (group for _, _, group in index.iter_groups())
-        preview.plan = estimate_run(groups, index.plan, run, task.places.scored)
+        preview.plan = estimate_run(groups, index.plan, run, task.places.journal_uri)
         preview.other_mode = estimate_other_mode(index, run)
 
         def advise() -> Message:

@@ -2,8 +2,11 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 from genrm_cli.errors import (
@@ -14,38 +17,30 @@ from genrm_cli.errors import (
     naming,
 )
 from genrm_cli.groups.check import check_settings, refuse_defaults
-from genrm_cli.groups.group import Group, JudgedGroup
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.refusals import resume_text
-from genrm_cli.jobs.estimate import RunEstimate, estimate_run
-from genrm_cli.jobs.index import correct_plan
-from genrm_cli.jobs.journals import check_journal_place, open_journal
-from genrm_cli.jobs.judging_session import JudgingSession
+from genrm_cli.jobs.estimate import RunEstimate
+from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
+from genrm_cli.jobs.previews.preview import preview_task
+from genrm_cli.jobs.score_file import score_task
 from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.products.evaluation.accuracy import (
     JudgeQuality,
     PairRecord,
     evaluate,
     evaluate_by_category,
 )
-from genrm_cli.products.evaluation.asked_lines import (
-    AskedLine,
-    ListsInBothOrders,
-    iter_asked,
-    outcome_for,
-    without_cost,
-)
 from genrm_cli.products.evaluation.benchmarks import BenchmarkScore, benchmark_scores
 from genrm_cli.products.evaluation.labelled_pairs import (
     LabelledPairs,
     RejectRecord,
+    iter_lines,
     read_pairs,
 )
+from genrm_cli.products.evaluation.pair_job import job_of, keep_outcomes, task_in
 from genrm_cli.products.evaluation.pair_records import record_of
 from genrm_cli.products.evaluation.people import (
     PeopleLabels,
@@ -123,12 +118,11 @@ class EvalResult:
 def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> RunEstimate:
     """Estimate what `evaluate_judge` would ask, without a call; blocks."""
     check_settings(run.settings)
-    with run.open_source(pairs_uri) as source:
-        pairs = read_pairs(source, run)
-        plan = _plan_of(run)
-        _correct_plan(source, pairs, plan, run)
-        asked = iter_asked(pairs.iter_groups(source, run), plan)
-        return estimate_run((line.group for line in asked), plan, run, result_uri or "-")
+    job = job_of(run)
+    with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
+        task = task_in(folder, result_uri or "-")
+        read_pairs(source, run, Path(task.uri))
+        return preview_task(task, job).plan
 
 
 async def evaluate_judge(
@@ -168,25 +162,33 @@ async def evaluate_judge(
             raise UsageError(f"the output {uri} is the input; choose another one.")
     refuse_defaults(settings, "a judge")
     started_s = time.monotonic()
-    with run.open_source(pairs_uri) as source:
+    job = job_of(run)
+    with ExitStack() as opened, run.open_source(pairs_uri) as source:
         for uri in places:
             run.store.at(uri).check_writable()  # before anything is paid for
         mode = run.store.at(pairs_uri).mode()
         with Outputs(run.store, overwrite=settings.output.force, mode=mode) as outputs:
             sinks = {uri: outputs.open(uri) for uri in places}
-            pairs = read_pairs(source, run)
+            folder = opened.enter_context(TemporaryDirectory())
+            task = task_in(folder, journal_for or result_uri or "-")
+            pairs = read_pairs(source, run, Path(task.uri))
             labels = PeopleLabels()
             if labels_uri is not None:
                 with run.open_source(labels_uri) as labels_source:
                     labels = read_labels(labels_source, (case.pair for case in pairs.cases))
-            async with cancelled_by_signals(), open_exchange(run) as exchange:
-                judges = await _judge(
-                    source, pairs, journal_for or result_uri or "-", replace(run, exchange=exchange)
-                )
+            async with (
+                cancelled_by_signals(),
+                open_exchange(job) as exchange,
+                open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
+            ):
+                asking = replace(job, exchange=exchange)
+                record = await score_task(task, asking, judges, None, overwrite=False)
             source.verify_unchanged()  # else figures would mix two inputs
-            if judges is None:
+            if record is None:
                 return None
-            result = _result_of(source, pairs, run, judges, time.monotonic() - started_s)
+            await run.in_thread(lambda: keep_outcomes(task, pairs.cases, job))
+            wall_time_s = time.monotonic() - started_s
+            result = _result_of(source, pairs, run, judges.specs, wall_time_s)
             if earlier is not None and since_uri is not None:
                 result = replace(result, since=_change_of(result, earlier, since_uri, settings))
             if labels_uri is not None:
@@ -195,7 +197,7 @@ async def evaluate_judge(
                 sinks[result_uri].write(render_document(to_json(result)))
             if to_label_uri is not None:
                 chosen = choose_to_label(result.pairs, labels)
-                for line in _iter_lines_to_label(chosen, result, pairs, source, run):
+                for line in _iter_lines_to_label(chosen, result, source, run):
                     sinks[to_label_uri].write(line)
             outputs.commit()
     return result
@@ -252,59 +254,6 @@ def _change_of(
     )
 
 
-async def _judge(
-    source: Source, pairs: LabelledPairs, journal_for: str, run: RunContext
-) -> list[JudgeSpec] | None:
-    """Judge every pair in both orders, and return the judge with its chosen profile; None if pairs
-    wait for replies.
-    """
-    metrics = run.metrics
-    plan = _plan_of(run)
-    _correct_plan(source, pairs, plan, run)
-
-    def iter_rest() -> Iterator[tuple[AskedLine, Group]]:
-        for asked in iter_asked(pairs.iter_groups(source, run), plan):
-            if not asked.cases[0][0].outcomes:
-                yield asked, asked.group
-
-    def keep(asked: AskedLine, judged: JudgedGroup) -> None:
-        for number, (case, chosen, rejected) in enumerate(asked.cases):
-            for request, outcome in sorted(judged.results, key=lambda each: each[0].repeat):
-                found = outcome_for(chosen, rejected, request.shown, outcome)
-                if found is not None:
-                    order, of_pair = found
-                    of_pair = of_pair if number == 0 else without_cost(of_pair)
-                    case.outcomes.setdefault((request.judge, order), []).append(of_pair)
-        metrics.redactions.update(judged.redactions)
-        metrics.groups_done += len(asked.cases)
-
-    async with (
-        open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
-        open_journal(journal_for, run) as journal,
-    ):
-        session = JudgingSession(judges, plan, run, journal)
-        await session.settle()
-        is_judged = await session.judge(iter_rest, keep)
-        return judges.specs if is_judged else None
-
-
-def _plan_of(run: RunContext) -> GroupPlan:
-    repeats = run.settings.pairing.repeats
-    pairing = PairingPlan("all_pairs", both_orders=True, repeats=repeats)
-    size = run.settings.pairing.list_size
-    both_orders = ListsInBothOrders(size, 2 * repeats, run.settings.pairing.seed)
-    # Replies would keep every text in memory until the end.
-    return replace(run.plan, pairing=pairing, lists=both_orders, keep_replies=False)
-
-
-def _correct_plan(source: Source, pairs: LabelledPairs, plan: GroupPlan, run: RunContext) -> None:
-    """Count the requests of lists, which are fewer than those of their pairs."""
-    if plan.is_listwise:
-        asked = iter_asked(pairs.iter_groups(source, run), plan)
-        requests = sum(plan.count_requests(len(line.group.rollouts)) for line in asked)
-        correct_plan(run.metrics, requests)
-
-
 def _result_of(
     source: Source,
     pairs: LabelledPairs,
@@ -328,8 +277,8 @@ def _result_of(
         stopped_by=metrics.stopped_by,
         judge=judge_record(settings, judges),
         repeats=settings.pairing.repeats,
-        lines=metrics.lines,
-        rejected_lines=metrics.rejected_lines,
+        lines=pairs.lines,
+        rejected_lines=pairs.rejected_lines,
         rejects=tuple(pairs.rejects),
         figures=evaluate(outcomes, *prices),
         by_category=evaluate_by_category(outcomes, *prices),
@@ -353,28 +302,28 @@ def _messages_of(rollout: Rollout) -> list[Record]:
 
 
 def _iter_lines_to_label(
-    chosen: Sequence[str], result: EvalResult, pairs: LabelledPairs, source: Source, run: RunContext
+    chosen: Sequence[str], result: EvalResult, source: Source, run: RunContext
 ) -> Iterator[bytes]:
     """Yield the lines that people complete with `rater` and `label`, in the order of the input:
     half of the pairs show the chosen answer as A.
     """
     kept = set(chosen)
     strata = {each.item: stratum_of(each) for each in first_pairs(result.pairs)}
-    for case, group in pairs.iter_groups(source, run):
-        key = case.pair.key
-        if key not in kept:
-            continue
-        answers = [each.answer for each in group.rollouts]
-        if not shows_chosen_first(key):
-            answers.reverse()
-        yield render_record(
-            {
-                "pair": key,
-                "prompt": _messages_of(group.rollouts[0]),
-                "A": answers[0],
-                "B": answers[1],
-                "rater": None,
-                "label": None,
-                "stratum": strata[key],
-            }
-        )
+    for _, _, labelled in iter_lines(source, run):
+        for pair in labelled:
+            if pair.key not in kept:
+                continue
+            answers = [each.answer for each in pair.rollouts]
+            if not shows_chosen_first(pair.key):
+                answers.reverse()
+            yield render_record(
+                {
+                    "pair": pair.key,
+                    "prompt": _messages_of(pair.rollouts[0]),
+                    "A": answers[0],
+                    "B": answers[1],
+                    "rater": None,
+                    "label": None,
+                    "stratum": strata[pair.key],
+                }
+            )

@@ -1,22 +1,32 @@
-"""The labelled pairs of an input, read twice so that no texts are kept."""
+"""The labelled pairs of an input, and the rollouts that the file job scores for them.
 
-from collections.abc import Callable, Iterator
+A pair is a group of two rollouts. A listwise judge sees lists, not pairs, when it scores groups, so
+it is measured on lists: all responses of a line are a group, and each pair gets its verdict from
+the scores of the list that shows both. Lines that are longer than a list are shown as pairs, so
+that each pair is seen in both orders."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from pathlib import Path
 
-from genrm_cli.errors import ChangedInputError, InputError, SettingRef, naming
-from genrm_cli.groups.group import Group
+from genrm_cli.errors import InputError, SettingRef, naming
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.products.evaluation.pair_lines import LabelledPair, parse_pairs
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
-from genrm_cli.rollouts.rollout import UnreadableRecordError
-from genrm_cli.storage.encoding.records import BadLineError, parse_record
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Outcome
 
 _MOST_REJECTS = 100  # the result file is one JSON object, held in memory
 _NAMED_REJECTS = 3  # in an error
 _SHOWN_CHARS = 200  # of a bad line: enough to recognise it
+ID_FIELD = "id"
+"""Field of a rollout's line with the key of its group."""
+LABELLED_FIELD = "labelled"
+"""Field of a rollout's line with the labelled line itself, if the judge is told more of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +42,18 @@ class RejectRecord:
 class Case:
     """A pair without its texts, and the outcomes of its repeats by judge and order: whether the
     chosen response was shown (or graded) first.
+
+    Attributes:
+        asked: key of the group that shows it.
+        shown: indices of its chosen and its rejected response in that group.
     """
 
     line: int
     pair: LabelledPair
     chosen_chars: int
     rejected_chars: int
+    asked: str
+    shown: tuple[int, int]
     outcomes: dict[tuple[int, bool], list[Outcome]] = field(default_factory=dict)
 
 
@@ -47,59 +63,89 @@ class LabelledPairs:
 
     cases: list[Case] = field(default_factory=list)
     rejects: list[RejectRecord] = field(default_factory=list)
+    rejected_lines: int = 0
 
-    def iter_groups(self, source: Source, run: RunContext) -> Iterator[tuple[Case, Group]]:
-        """Read the pairs again; yield each as a group of two rollouts, the chosen one first; refuse
-        a changed input.
-        """
-        for case, again in zip_longest(self.cases, _iter_pairs(source, run, lambda bad: None)):
-            if case is None or again is None or again[1].key != case.pair.key:
-                raise ChangedInputError(
-                    f"{source.uri}: changed while being read; run again once nothing writes to it"
-                )
-            yield case, Group(case.pair.key, again[1].rollouts)
+    @property
+    def lines(self) -> int:
+        """Number of lines, also of those that are rejected."""
+        return self.rejected_lines + len({case.line for case in self.cases})
 
 
-def read_pairs(source: Source, run: RunContext) -> LabelledPairs:
-    """Read all pairs once, without keeping texts; refuse an input without any, or with a bad line
-    if `strict`.
+def read_pairs(source: Source, run: RunContext, rollouts_path: Path) -> LabelledPairs:
+    """Write the pairs as rollouts, and return them without their texts; refuse an input without
+    any, or with a bad line if `strict`.
     """
     found = LabelledPairs()
-    metrics = run.metrics
 
     def reject(bad: RejectRecord) -> None:
-        metrics.rejected_lines += 1
+        found.rejected_lines += 1
         if len(found.rejects) < _MOST_REJECTS:
             found.rejects.append(bad)
 
-    orders = 2 * len(run.plan.judges) * run.settings.pairing.repeats
-    for line, pair in _iter_pairs(source, run, reject):
-        chosen_chars, rejected_chars = (len(each.answer or "") for each in pair.rollouts)
-        prompt_chars = sum(len(turn.text) for turn in pair.rollouts[0].prompt)
-        metrics.prompt_chars += orders * (chosen_chars + rejected_chars + prompt_chars)
-        without_texts = replace(pair, rollouts=())
-        found.cases.append(Case(line, without_texts, chosen_chars, rejected_chars))
-    metrics.lines = metrics.rejected_lines + len({case.line for case in found.cases})
-    metrics.groups = len(found.cases)
-    metrics.comparisons_planned = orders * len(found.cases)
-    turns = sum(judge.turns for judge in run.plan.judges)
-    metrics.planned_calls = orders * turns // len(run.plan.judges) * len(found.cases)
+    with rollouts_path.open("wb") as sink:
+        for line, record, pairs in iter_lines(source, run, reject):
+            for together in _asked_together(pairs, run.plan):
+                key = together[0].key
+                rollouts = _answers_of(together)
+                for rollout in rollouts:
+                    shown = record if run.plan.chosen_fields else None
+                    sink.write(render_record(_rollout_line(key, rollout, shown)))
+                places = {rollout.answer: place for place, rollout in enumerate(rollouts)}
+                found.cases += [_case_of(line, pair, key, places) for pair in together]
     named = [f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]]
     first = "; ".join(named) or "the file is empty"
     if not found.cases:
         raise InputError(f"{source.uri}: no line is a labelled pair ({first}).")
     if found.rejects and run.settings.input.strict:
-        bad = f"{source.uri}: {metrics.rejected_lines} bad lines ({first}), "
+        bad = f"{source.uri}: {found.rejected_lines} bad lines ({first}), "
         raise InputError(bad, naming("refused by $strict. Fix them, or omit $strict."))
     return found
 
 
-def _iter_pairs(
-    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None]
-) -> Iterator[tuple[int, LabelledPair]]:
-    """Yield the pairs of all readable lines, each with its line number. A repeated pair is a bad
-    line.
-    """
+def _case_of(line: int, pair: LabelledPair, key: str, places: Mapping[str | None, int]) -> Case:
+    chosen, rejected = (rollout.answer for rollout in pair.rollouts)
+    return Case(
+        line,
+        replace(pair, rollouts=()),
+        len(chosen or ""),
+        len(rejected or ""),
+        key,
+        (places[chosen], places[rejected]),
+    )
+
+
+def _asked_together(pairs: Sequence[LabelledPair], plan: GroupPlan) -> list[list[LabelledPair]]:
+    """Return the pairs of a line as they are judged: each alone, or all in a list."""
+    right = 1 + max(pair.places[0] for pair in pairs)
+    wrong = 1 + max(pair.places[1] for pair in pairs)
+    if plan.is_listwise and right + wrong <= plan.lists.list_size:
+        return [list(pairs)]
+    return [[pair] for pair in pairs]
+
+
+def _answers_of(together: Sequence[LabelledPair]) -> list[Rollout]:
+    """Return the different answers of pairs that are judged together, the chosen ones first."""
+    chosen = {pair.rollouts[0].answer: pair.rollouts[0] for pair in together}
+    rejected = {pair.rollouts[1].answer: pair.rollouts[1] for pair in together}
+    return [*chosen.values(), *rejected.values()]
+
+
+def _rollout_line(key: str, rollout: Rollout, record: JsonObject | None) -> Record:
+    """Return the line of a rollout; `record` is the labelled line, if the judge is told more."""
+    line: Record = {
+        ID_FIELD: key,
+        "prompt": [{"role": turn.role, "content": turn.text} for turn in rollout.prompt],
+        "response": rollout.answer or "",
+    }
+    if rollout.principle is not None:
+        line["principle"] = rollout.principle
+    return line if record is None else line | {LABELLED_FIELD: record}
+
+
+def iter_lines(
+    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None] = lambda bad: None
+) -> Iterator[tuple[int, Record, list[LabelledPair]]]:
+    """Yield number, record and pairs of all readable lines. A repeated pair is a bad line."""
     settings = run.settings.input
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     first_lines: dict[str, int] = {}
@@ -125,6 +171,5 @@ def _iter_pairs(
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
             on_reject(RejectRecord(line=line.number, reason=str(error), text=text))
             continue
-        for pair in pairs:
-            first_lines[pair.key] = line.number
-            yield line.number, pair
+        first_lines |= dict.fromkeys((pair.key for pair in pairs), line.number)
+        yield line.number, record, pairs

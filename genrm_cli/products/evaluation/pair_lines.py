@@ -10,7 +10,7 @@ from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prom
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn, UnreadableRecordError
-from genrm_cli.texts.reasoning import split_reasoning
+from genrm_cli.texts.reasoning import split_reasoning, strip_end_tokens
 
 # JudgeBench, RewardBench and RM-Bench, and the names of our own formats
 _ID_FIELDS = ("pair_id", "id", "prompt_id", "example_id")
@@ -132,7 +132,7 @@ def _styles_of(record: Record, name: str) -> list[str]:
         raise UnreadableRecordError(
             f"{name} is {_shown(value)}, expected a list of texts like the other one"
         )
-    return [split_reasoning(text)[1] for text in styles]
+    return [_without_reasoning(text) for text in styles]
 
 
 def _answer_of(record: Record, name: str) -> tuple[tuple[Turn, ...], str]:
@@ -143,7 +143,7 @@ def _answer_of(record: Record, name: str) -> tuple[tuple[Turn, ...], str]:
     turns = turns_of_messages(value)
     if not turns or turns[-1].role != "assistant":
         raise UnreadableRecordError(f"{name} does not end in an assistant turn")
-    return turns[:-1], split_reasoning(turns[-1].text)[1]
+    return turns[:-1], _without_reasoning(turns[-1].text)
 
 
 def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:
@@ -158,7 +158,12 @@ def _text_of(record: Record, name: str) -> str:
     value = record.get(name)
     if not isinstance(value, str):
         raise UnreadableRecordError(f"{name} is {_shown(value)}, expected a text or messages")
-    return split_reasoning(value)[1]
+    return _without_reasoning(value)
+
+
+def _without_reasoning(text: str) -> str:
+    """Return an answer as rollouts are read: without reasoning and end tokens."""
+    return strip_end_tokens(split_reasoning(text)[1])[0]
 
 
 def _first_of(record: Record, names: Sequence[str]) -> str | None:

@@ -18,7 +18,7 @@ from genrm_cli.jobs.context import RunContext, cancelled_by_signals
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task, only_task
 from genrm_cli.jobs.due.refusals import resume_text
 from genrm_cli.jobs.estimate import RunEstimate
-from genrm_cli.jobs.journals import check_journal_place, journal_path
+from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.previews.preview import preview_task
 from genrm_cli.jobs.score_file import score_task
 from genrm_cli.json_types import Record, field_at
@@ -120,12 +120,11 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
     await run.in_thread(lambda: _refuse_strangers(task, options, run))
     with TemporaryDirectory() as folder:
         own = _within(task, folder)
-        kept = replace(run, settings=_with_journal(settings, task))
         async with (
             cancelled_by_signals(),
             open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         ):
-            record = await score_task(own, kept, judges, None, overwrite=False)
+            record = await score_task(own, run, judges, None, overwrite=False)
         if record is None:
             raise UsageError(naming("a ranking asks the judge itself; omit $requests_to."))
         scored = ScoredInput(own.places.scored, own.places.scored_files)
@@ -177,7 +176,7 @@ def _task_of(given: Sequence[str], settings: Settings) -> Task:
 
 
 def _within(task: Task, folder: str) -> Task:
-    """Return a task whose outputs are in a folder."""
+    """Return a task whose outputs are in a folder, with the journal of its own outputs."""
     names = [f"{number}.scored.jsonl" for number in range(len(task.files))]
     below = Path(folder)
     places = OutputPlaces(
@@ -185,13 +184,9 @@ def _within(task: Task, folder: str) -> Task:
         comparisons=str(below / "set.comparisons.jsonl"),
         metrics=str(below / "set.metrics.json"),
         files=tuple(str(below / name) for name in names) if task.members else (),
+        journal_for=task.places.scored,
     )
     return replace(task, places=places)
-
-
-def _with_journal(settings: Settings, task: Task) -> Settings:
-    path = journal_path(task.places.scored, settings)
-    return settings if path is None else changed(settings, journal=path)
 
 
 def _refuse_strangers(task: Task, options: RankOptions, run: RunContext) -> None:

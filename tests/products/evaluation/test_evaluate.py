@@ -20,6 +20,7 @@ from genrm_cli.metrics.event import Event
 from genrm_cli.products.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
 from genrm_cli.scored.json_form import from_json, to_json
 from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings.judge_settings import PanelJudge
 
 SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
 
@@ -113,6 +114,43 @@ def test_what_the_judge_is_shown_and_what_is_recorded(
     assert set(result["by_category"]) == {"s"}
     assert result["figures"]["calls_per_judgement"] == 1
     assert result["figures"]["latency_median_s"] > 0
+
+
+def test_judges_are_told_what_the_labelled_line_has_for_them(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Reference and rubric come from the line, whatever other names are in it; one without them is
+    rejected.
+    """
+    given = {"answer": {"text": "forty-two"}, "criteria": ["Be exact."], "response": "mine"}
+    others = {"reward": 1.0, "step": 3, "messages": [{"role": "user", "content": "other"}]}
+    lines = [pair | given | others for pair in make_pairs(1, 1)]
+    uri = write(tmp_path / "pairs.jsonl", [*lines, *make_pairs(0, 3)[1:2]])
+    fields = {"reference_field": "answer.text", "rubric_field": "criteria"}
+    result = evaluate(uri, settings_for(judge_server, use_journal=False, **fields))
+    assert (result["figures"]["verdicts"], result["rejected_lines"]) == (4, 1)
+    shown = [json.dumps(one["body"]["messages"]) for one in judge_server.stats()["recent"]]
+    assert [("forty-two" in text, "Be exact." in text) for text in shown] == [(True, True)] * 4
+
+
+def test_a_failure_is_counted_and_not_replaced(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """A failure rate is that of first answers, so nothing is asked again in the place of one."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
+    judge_server.behave(script=[{"content": "no idea"}])
+    result = evaluate(uri, settings_for(judge_server, use_journal=False, max_extra=1.0))
+    assert (result["calls"], result["figures"]["failure_rate"]) == (4, 0.25)
+
+
+def test_each_judge_of_a_panel_has_figures_of_its_own(
+    tmp_path: Path, judge_server: JudgeServer
+) -> None:
+    """Verdicts belong to the judge that gave them."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 1))
+    base_url = (judge_server.base_url,)
+    panel = tuple(PanelJudge((("base_url", base_url), ("model", name))) for name in "ab")
+    settings = settings_from(use_journal=False, probe=False, retries=0, panel=panel)
+    found = evaluate(uri, settings)["by_judge"]
+    assert {name: each["verdicts"] for name, each in found.items()} == {"a": 4, "b": 4}
 
 
 def test_replies_without_a_verdict_are_failures_with_a_kind(

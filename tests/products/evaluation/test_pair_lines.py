@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genrm_cli.jobs.context import new_run
+from genrm_cli.products.evaluation.labelled_pairs import read_pairs
+from genrm_cli.products.evaluation.pair_job import job_of
 from genrm_cli.products.evaluation.pair_lines import parse_pairs
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
+from genrm_cli.scored.parse_lines import parse_line
+from genrm_cli.settings import settings_from
+from genrm_cli.storage.encoding.records import Line
 
 SAMPLE = Path(__file__).parents[3] / "sample_data" / "labelled-pairs.jsonl"
 JUDGEBENCH = {
@@ -217,6 +223,40 @@ def test_any_record_is_pairs_or_a_reason(record):
         return
     assert pairs
     assert all(pair.rollouts[0].answer != pair.rollouts[1].answer for pair in pairs)
+
+
+TEXTS = [
+    "<think>a</think>b",
+    "b<|im_end|>",
+    " \n",
+    '[{"role": "user", "content": "q"}]',
+    '{"response": "x"}',
+    '<tool_call>{"name": "f", "arguments": {}}</tool_call>',
+    "Human: a\n\nAssistant: b",
+    "[INST] q [/INST] a",
+    "\u2028\x00",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_file_job_reads_what_the_labelled_line_says(text, tmp_path):
+    """An answer or a turn that looks like a format is still a text."""
+    run = new_run(settings_from(judge="lexical"))
+    turns = [{"role": role, "content": text} for role in ("system", "user", "assistant", "tool")]
+    prompt = [user("Q?"), *turns, user("R?")]
+    source = tmp_path / "pairs.jsonl"
+    line = {"prompt": prompt, "chosen": text, "rejected": "other", "principle": text}
+    source.write_text(json.dumps(line))
+    rollouts = tmp_path / "rollouts.jsonl"
+    with run.open_source(str(source)) as opened:
+        read_pairs(opened, run, rollouts)
+    pair = only(line)
+    raw = rollouts.read_bytes().splitlines()
+    settings = job_of(run).settings.input
+    read = [parse_line(Line(1, each), settings)[2][0] for each in raw]
+    for rollout, expected in zip(read, pair.rollouts, strict=True):
+        assert rollout.prompt == expected.prompt
+        assert (rollout.answer, rollout.principle) == (expected.answer, expected.principle)
 
 
 def test_the_key_depends_on_the_content_and_on_nothing_else():
