@@ -163,7 +163,7 @@ class _EstimatedGroup:
         judged = self.judged
         base_scores = self._base_scores()
         composed = self._with_lowest(base_scores)
-        rewards = compose_rewards(composed, judged.shapes, self.plan.rewards.settings)
+        rewards = compose_rewards(composed, judged.shapes, self.plan.rewards.settings.shaping)
         parts = GroupComponents(self.group, self.plan, self.blank_losers, self.is_equal)
         clusters = parts.clusters()
         columns: dict[str, Column] = {}

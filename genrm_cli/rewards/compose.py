@@ -10,8 +10,7 @@ from typing import NamedTuple
 from genrm_cli.metrics.figures import rounded, rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
 from genrm_cli.rewards.shaping import Adjustments, TextShape, plan_adjustments
-from genrm_cli.settings.components import TotalTable
-from genrm_cli.settings.reward_settings import RewardSettings
+from genrm_cli.settings.components import Shaping, TotalTable
 
 
 class RolloutReward(NamedTuple):
@@ -43,7 +42,7 @@ NO_REWARD = RolloutReward(None, Adjustments(), None, None, None)
 
 
 def compose_rewards(
-    base_scores: Sequence[float | None], shapes: Sequence[TextShape], terms: RewardSettings
+    base_scores: Sequence[float | None], shapes: Sequence[TextShape], terms: Shaping
 ) -> list[RolloutReward]:
     """Combine base scores with length and style terms, and compare the rewards within the group.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from genrm_cli.settings.reward_settings import RewardSettings
+from genrm_cli.settings.components import Shaping
 
 _CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 _HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
@@ -74,7 +74,7 @@ class Adjustments:
 
 
 def plan_adjustments(
-    scores: Sequence[float], shapes: Sequence[TextShape], terms: RewardSettings
+    scores: Sequence[float], shapes: Sequence[TextShape], terms: Shaping
 ) -> list[Adjustments]:
     """Compute the length and style terms of each rollout of a group.
 

@@ -22,7 +22,7 @@ Options = tuple[tuple[str, Option], ...]
 JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]
 
-TABLES = ("components", "criteria", "diversity", "total")  # of a settings file
+TABLES = ("components", "criteria", "diversity", "shaping", "total")  # of a settings file
 # The component of the verdicts; no other may have its name.
 GENRM = "genrm"
 DIVERSITY = "diversity"
@@ -168,6 +168,30 @@ class Diversity:
     components: tuple[str, ...] = ()
     json_schema: bool = True
     judge: JudgeValues = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaping:
+    """The `[shaping]` table: coefficients of the length and style terms, on the scale of scores.
+
+    Attributes:
+        reasoning_bonus: bonus for the shortest reasoning among the top scores.
+        answer_bonus: bonus for the shortest answer among the top scores.
+        top_percentile: share of the group that counts as top scores, 0 to 1.
+        group_reasoning_length_penalty_coeff: weight of short reasoning.
+        group_answer_length_penalty_coeff: weight of a short answer.
+        group_style_penalty_coeff: weight of sparse markup (headers, lists, bold, emoji).
+    """
+
+    reasoning_bonus: float = 0.0
+    answer_bonus: float = 0.0
+    top_percentile: float = 0.2
+    group_reasoning_length_penalty_coeff: float = 0.0
+    group_answer_length_penalty_coeff: float = 0.0
+    group_style_penalty_coeff: float = 0.0
+
+
+NO_SHAPING = Shaping()
 
 
 @dataclass(frozen=True, slots=True)

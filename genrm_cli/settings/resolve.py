@@ -25,6 +25,7 @@ from genrm_cli.settings.reward_tables import (
     parse_components,
     parse_criteria,
     parse_diversity,
+    parse_shaping,
     parse_total,
 )
 from genrm_cli.settings.sources.settings_file import SettingsFile
@@ -42,7 +43,8 @@ OTHER_VARIABLES = frozenset(
     {"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"}
 )
 OPENAI_BASE_URL = "OPENAI_BASE_URL"
-# The tables of a settings file but `components`: what they set, and how they are read.
+# The other tables of a settings file than `components` and `shaping`: what they set, and how they
+# are read.
 _PARSERS: Mapping[str, tuple[str, Callable[[object, str], object]]] = {
     "judge": ("panel", parse_panel),
     "criteria": ("criteria", parse_criteria),
@@ -110,17 +112,21 @@ def resolve_settings(
         sources[name] = choice.source
         if choice.rank < _Rank.FILE:
             above_file[name] = choice.source
-    for name, presets in (("preset", PRESETS), ("compat", COMPATIBLE)):
-        for other, default in presets.get(values.get(name, ""), {}).items():
-            if other not in values:
-                values[other] = default
-                sources[other] = f"{name} {values[name]}"
+    for name, default in COMPATIBLE.get(values.get("compat", ""), {}).items():
+        if name not in values:
+            values[name] = default
+            sources[name] = f"compat {values['compat']}"
     # A flag or variable that names a single judge overrides the panel of the file.
     if not above_file.keys().isdisjoint(("judge", "model")):
         tables.pop("judge", None)
     shorts = values.get("component", ())
     values["components"] = parse_components(
         tables.get("components", {}), shorts, f"{file.path}: components"
+    )
+    values["shaping"] = parse_shaping(
+        tables.get("shaping", {}),
+        f"{file.path}: shaping",
+        PRESETS.get(values.get("preset", ""), {}),
     )
     for name, (field, parse) in _PARSERS.items():
         if name in tables:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from genrm_cli.catalog import ADVANTAGES, ESTIMATORS, GOALS, STRATEGIES, explained, listed
-from genrm_cli.settings.components import Component, Diversity, TotalTable
+from genrm_cli.settings.components import NO_SHAPING, Component, Diversity, Shaping, TotalTable
 from genrm_cli.settings.declare import reward_setting, setting
 from genrm_cli.settings.kinds import UNSCORED
 
@@ -106,6 +106,7 @@ class RewardSettings:
 
     Attributes:
         components: components from `[components]` and `component`.
+        shaping: the coefficients of the preset and the `[shaping]` table.
         diversity: the `[diversity]` table.
         total: the `[total]` table; None if the reward is the component `genrm` alone.
     """
@@ -126,30 +127,9 @@ class RewardSettings:
         "Leave groups unscored whose reliability is clearly below this (0 to 1).", low=0, high=1
     )
     preset: str | None = setting(
-        f"Released length and style coefficients: {listed(PRESETS)}. Coefficients that you set "
-        "yourself override the preset.",
+        f"Released length and style coefficients: {listed(PRESETS)}. Coefficients in "
+        "[shaping] override the preset.",
         choices=PRESETS,
-    )
-    reasoning_bonus: float = reward_setting(
-        "Bonus for the rollout with the shortest reasoning among the top scores.", 0.0, low=0
-    )
-    answer_bonus: float = reward_setting(
-        "Bonus for the rollout with the shortest answer among the top scores.", 0.0, low=0
-    )
-    top_percentile: float = reward_setting(
-        "Share of the group that counts as top scores for the two bonuses.", 0.2, low=0, high=1
-    )
-    group_reasoning_length_penalty_coeff: float = reward_setting(
-        "Weight of short reasoning, relative to the group and centred on 0.", 0.0, low=0
-    )
-    group_answer_length_penalty_coeff: float = reward_setting(
-        "Weight of a short answer, relative to the group and centred on 0.", 0.0, low=0
-    )
-    group_style_penalty_coeff: float = reward_setting(
-        "Weight of sparse markup (headers, lists, bold, emoji), relative to the group and centred "
-        "on 0.",
-        0.0,
-        low=0,
     )
     default_score: float | None = reward_setting(
         "Reward of a rollout that is alone in its group; excluded from means. Default: null, or 3 "
@@ -175,6 +155,7 @@ class RewardSettings:
         (),
         is_common=True,
     )
+    shaping: Shaping = NO_SHAPING
     components: tuple[Component, ...] = ()
     diversity: Diversity | None = None
     total: TotalTable | None = None

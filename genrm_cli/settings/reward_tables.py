@@ -1,9 +1,10 @@
 """Parsing of the tables that define rewards: `[components.NAME]` (and `--component`),
-`[diversity]`, `[total]`.
+`[shaping]`, `[diversity]`, `[total]`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from graphlib import CycleError
 
 from genrm_cli.catalog import listed
@@ -14,6 +15,7 @@ from genrm_cli.settings.components import (
     JUDGE_KEYS,
     Component,
     Diversity,
+    Shaping,
     TotalTable,
     find_kind,
     kind_names,
@@ -45,6 +47,12 @@ _TOTAL: Mapping[str, checks.Check] = {
     "weights": checks.each_of(checks.number(0.0, 1e9)),
     "gates": checks.each_of(checks.number(0.0, 1e9)),
     "optional": checks.names,
+}
+
+
+_SHAPING: Mapping[str, checks.Check] = {
+    each.name: checks.number(0.0, 1.0 if each.name == "top_percentile" else 1e9)
+    for each in fields(Shaping)
 }
 
 
@@ -121,6 +129,18 @@ def _checked(component: Component, where: Part) -> Component:
     if (refused := kind.refuse(given)) is not None:
         raise UsageError(where, f": {refused}.")
     return component
+
+
+def parse_shaping(raw: object, where: str, preset: Mapping[str, float]) -> Shaping:
+    """Parse the `[shaping]` table, whose coefficients override those of a preset."""
+    given = checks.table(raw, where)
+    checks.refuse_unknown(given, _SHAPING, where)
+    shaping = Shaping(**{**preset, **checks.read_values(given, where, _SHAPING)})
+    if "top_percentile" in given and not (shaping.reasoning_bonus or shaping.answer_bonus):
+        raise UsageError(
+            f"{where}: top_percentile has no effect without reasoning_bonus or answer_bonus."
+        )
+    return shaping
 
 
 def parse_diversity(raw: object, where: str) -> Diversity:

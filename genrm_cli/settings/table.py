@@ -52,6 +52,7 @@ _TABLES = {
     "criteria": ("judge", "criteria"),
     "panel": ("panel", "judges"),
     "components": ("rewards", "components"),
+    "shaping": ("rewards", "shaping"),
     "diversity": ("rewards", "diversity"),
     "total": ("rewards", "total"),
 }

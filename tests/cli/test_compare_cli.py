@@ -54,7 +54,7 @@ REFERENCE_REPLY = {
         "tiebreak_usage_rate": 0.0,
     },
 }
-LENGTH = ("--group-answer-length-penalty-coeff", 0.05)
+LENGTH = "[shaping]\ngroup_answer_length_penalty_coeff = 0.05\n"
 
 
 def reply(score_1, score_2, ranking):
@@ -81,13 +81,14 @@ def judge(server, *more):
 @pytest.mark.parametrize(
     "way", [REFERENCE_WAY, ("--compat", "nemo-gym")], ids=["by hand", "compat"]
 )
-def test_the_reference_request_gets_the_reference_reply(call, judge_server, way):
+def test_the_reference_request_gets_the_reference_reply(call, genrm, judge_server, way):
     """The published request and verdicts give the published reply, to the last digit, and nothing
     but it.
     """
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
+    (genrm.folder / "genrm.toml").write_text(LENGTH)
     request = json.dumps(REFERENCE_REQUEST).encode()
-    finished = call("compare - --json", *judge(judge_server, *LENGTH, *way), stdin=request)
+    finished = call("compare - --json", *judge(judge_server, *way), stdin=request)
     assert finished.code == 0
     assert finished.err == ""
     assert json.loads(finished.out) == REFERENCE_REPLY

@@ -143,8 +143,8 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm, call, judge_server):
         "in.jsonl",
         *judge(judge_server),
         "--force",
-        "--group-answer-length-penalty-coeff",
-        0.5,
+        "--preset",
+        "nemotron-3-nano",
     )
     adjustments = []
     for mask in ((), ("--redact-pattern", "[a-z ]+")):

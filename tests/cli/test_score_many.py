@@ -153,7 +153,7 @@ def test_the_second_run_does_nothing(call, genrm, judge_server):
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        (("--answer-bonus", "0.5"), "the settings have changed"),
+        (("--preset", "nemotron-3-nano"), "the settings have changed"),
         (("--unscored", "drop"), "the settings have changed"),
         (("--force",), "--force"),
         (("--concurrency", "3"), None),

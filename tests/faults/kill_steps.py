@@ -69,7 +69,7 @@ def score(uri: str, *more: str) -> int:
 def prepare(uri: str, *, has_earlier: bool) -> int:
     """Make the input, and outputs of other settings."""
     STORE.at(uri).replace(_BODY)
-    return score(uri, "--answer-bonus", "0.5") if has_earlier else 0
+    return score(uri, "--unscored", "drop") if has_earlier else 0
 
 
 def look(uri: str) -> dict[str, str]:

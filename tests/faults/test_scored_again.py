@@ -29,12 +29,7 @@ def test_a_complete_journal_answers_everything(complete):
     "changed",
     [
         ("--preset", "nemotron-3-nano"),
-        (
-            "--answer-bonus",
-            0.5,
-            "--group-style-penalty-coeff",
-            0.1,
-        ),
+        ("--preset", "nemotron-3-super"),
         ("--keep-replies",),
         ("--call-timeout", 5, "--retries", 1),
         ("--concurrency", "auto"),

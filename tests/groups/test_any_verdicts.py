@@ -22,10 +22,12 @@ from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.write_lines import scored_line
+from genrm_cli.settings.components import Shaping
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.settings.table import settings_from
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
+SHAPING = Shaping(answer_bonus=0.5, group_answer_length_penalty_coeff=0.1)
 LOST = Failure(FailureKind.TIMEOUT, "none")
 SETTINGS = settings_from(judge="lexical")
 GRADER = PROFILES["nemotron-principle"]
@@ -102,8 +104,7 @@ def draw_plan(random: Random, *, is_even: bool) -> GroupPlan:
         min_reliability=random.choice((None, None, 0.5)),
         default_score=3.0 if is_gym else None,
         unscored="lowest" if random.random() < 0.2 else "null",
-        answer_bonus=0.5 if is_shaped else 0.0,
-        group_answer_length_penalty_coeff=0.1 if is_shaped else 0.0,
+        shaping=SHAPING if is_shaped else Shaping(),
     )
     return GroupPlan(
         pairing=pairing,

@@ -127,7 +127,7 @@ def in_groups(groups):
     return [each for lines in groups for each in lines]
 
 
-def compat(tmp_path, server, lines, **settings):
+def compat(tmp_path, server, lines, more="", **settings):
     """Score lines as NeMo Gym does."""
     given = {
         "model": "m",
@@ -136,7 +136,7 @@ def compat(tmp_path, server, lines, **settings):
         "compat": "nemo-gym",
     } | settings
     toml = "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
-    return score(tmp_path, lines, toml, max_unscored="1")
+    return score(tmp_path, lines, toml + more, max_unscored="1")
 
 
 def received(server):
@@ -269,6 +269,8 @@ def test_lengths_are_those_of_gyms_texts(tmp_path, judge_server):
         line([message("<think>A long thought about it.</think>So.")]),
         line([message("So it is.")]),
     ]
-    scored = compat(tmp_path, judge_server, lines, group_answer_length_penalty_coeff=1)
+    scored = compat(
+        tmp_path, judge_server, lines, more="[shaping]\ngroup_answer_length_penalty_coeff = 1"
+    )
     terms = [each["genrm"]["adjustments"]["answer_length"] for each in scored.lines]
     assert terms == [-0.5, 0.5]

@@ -343,7 +343,7 @@ def test_a_gate_looks_at_what_was_not_divided(tmp_path):
 
 
 LONG = "tides and moons and tides again " * 20
-NEGATIVE = f"{LEXICAL}group_answer_length_penalty_coeff = 30.0\n"
+NEGATIVE = f"{LEXICAL}[shaping]\ngroup_answer_length_penalty_coeff = 30.0\n"
 """Long responses have negative rewards."""
 
 

@@ -46,9 +46,8 @@ def test_reasoning_of_a_copy_counts_for_itself(tmp_path):
         f"<think>{'Hm. ' * length}</think>{text}"
         for length, text in ((9, "4"), (1, "4"), (4, "It is four."))
     ]
-    scored = score(
-        tmp_path, completions(*thoughts), LEXICAL, group_reasoning_length_penalty_coeff=0.5
-    )
+    toml = f"{LEXICAL}[shaping]\ngroup_reasoning_length_penalty_coeff = 0.5"
+    scored = score(tmp_path, completions(*thoughts), toml)
     bases = [line["genrm"]["base_score"] for line in scored.lines]
     assert bases[0] == bases[1]
     assert scored.lines[1]["reward"] > scored.lines[0]["reward"]

@@ -81,10 +81,10 @@ def test_what_is_measured_is_what_is_shown(format_):
 def test_a_closing_tag_at_the_end_of_an_answer_gains_nothing(tmp_path):
     """Neither the bonuses for the shortest texts, nor a smaller cluster."""
     texts = [f"{word} is the capital, as everybody knows." for word in ("Paris", "Lyon", "Nice")]
-    settings = LEXICAL + "[diversity]\n"
-    terms = {"group_answer_length_penalty_coeff": 0.5, "answer_bonus": 0.5, "reasoning_bonus": 0.5}
-    plain = score(tmp_path, completions(*texts), settings, **terms)
-    tagged = score(tmp_path, completions(f"{texts[0]}</think>.", *texts[1:]), settings, **terms)
+    terms = "group_answer_length_penalty_coeff = 0.5\nanswer_bonus = 0.5\nreasoning_bonus = 0.5\n"
+    settings = f"{LEXICAL}[diversity]\n[shaping]\n{terms}"
+    plain = score(tmp_path, completions(*texts), settings)
+    tagged = score(tmp_path, completions(f"{texts[0]}</think>.", *texts[1:]), settings)
     lengths = [each["genrm"]["adjustments"] for each in (plain.lines[0], tagged.lines[0])]
     assert tagged.lines[0]["genrm"]["adjustments"]["reasoning_bonus"] == 0
     assert lengths[1]["answer_length"] <= lengths[0]["answer_length"]

@@ -50,7 +50,7 @@ def test_a_session_gated_at_collection_is_the_worst_of_its_group(tmp_path):
     """Its reward is 0 and all others are above, whatever the judge prefers, without any gate in the
     settings.
     """
-    cases = ["", "group_answer_length_penalty_coeff = 30.0\n", "[components.guard]\n"]
+    cases = ["", "[shaping]\ngroup_answer_length_penalty_coeff = 30.0\n", "[components.guard]\n"]
     for more in cases:
         gated = {
             "total_reward": 0.0,

@@ -123,6 +123,7 @@ def test_the_settings_files_of_the_guide_are_read(tmp_path):
     cases = [
         ("components", "[components.win_rate]"),
         ("judges", "[[judge]]"),
+        ("rewards", 'preset = "nemotron-3-super"'),
     ]
     for page, begins in cases:
         (block,) = [
@@ -134,4 +135,8 @@ def test_the_settings_files_of_the_guide_are_read(tmp_path):
         settings, _ = resolve_settings(
             {}, {}, read_settings_file(str(tmp_path / "genrm.toml"), tmp_path)
         )
-        assert len(settings.rewards.components) == 9 or len(judges_of(settings)) == 3
+        assert (
+            len(settings.rewards.components) == 9
+            or len(judges_of(settings)) == 3
+            or settings.rewards.shaping.group_answer_length_penalty_coeff == 0.35
+        )

@@ -20,6 +20,7 @@ from genrm_cli.jobs.input_batch import score_inputs
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import settings_from
+from genrm_cli.settings.components import Shaping
 from genrm_cli.verdicts import Reason
 
 
@@ -103,8 +104,7 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path):
             random.Random(7).shuffle(shuffled)
             given = {
                 "strategy": strategy,
-                "group_style_penalty_coeff": 0.1,
-                "answer_bonus": 0.5,
+                "shaping": Shaping(group_style_penalty_coeff=0.1, answer_bonus=0.5),
             }
             one = score(tmp_path, lines, **given)
             other = score(tmp_path, shuffled, **given)
@@ -324,8 +324,7 @@ def test_rewards_follow_from_base_scores_and_adjustments_with_every_term(tmp_pat
     run = score(
         tmp_path,
         make_rollouts(1, 4),
-        group_answer_length_penalty_coeff=0.5,
-        group_style_penalty_coeff=0.3,
+        shaping=Shaping(group_answer_length_penalty_coeff=0.5, group_style_penalty_coeff=0.3),
     )
     shifts = [line["reward"] - line["genrm"]["base_score"] for line in run.lines]
     assert math.isclose(sum(shifts), 0, abs_tol=1e-7)

@@ -13,10 +13,11 @@ from genrm_cli.rewards.compose import advantages_of, compose_rewards, ranks_of, 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import estimate
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.settings.reward_settings import PRESETS, RewardSettings
+from genrm_cli.settings.components import Shaping
+from genrm_cli.settings.reward_settings import PRESETS
 
 FINITE = st.floats(-10, 10)
-TERMS = RewardSettings(**PRESETS["nemotron-3-super"])
+TERMS = Shaping(**PRESETS["nemotron-3-super"])
 
 
 @st.composite
@@ -49,7 +50,7 @@ def test_the_seed_example():
         "SKILL is a verb meaning to kill.",
         "Skill refers to the ability to perform a task well.",
     ]
-    terms = RewardSettings(group_answer_length_penalty_coeff=0.05)
+    terms = Shaping(group_answer_length_penalty_coeff=0.05)
     composed = compose_rewards(
         estimate("simple_tiebreaker", 2, verdicts, Calibration()).base_scores,
         [measure_text("", answer) for answer in answers],

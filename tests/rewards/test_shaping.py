@@ -14,7 +14,8 @@ from genrm_cli.rewards.shaping import (
     plan_adjustments,
     style_density,
 )
-from genrm_cli.settings.reward_settings import PRESETS, RewardSettings
+from genrm_cli.settings.components import Shaping
+from genrm_cli.settings.reward_settings import PRESETS
 
 TEXTS = st.text(alphabet="ab #*-+1._\n`é好😀", max_size=30)
 MARKDOWN = (
@@ -32,8 +33,7 @@ def adjusted(scores, reasonings, answers, terms):
 def totals(scores, reasonings, answers, **terms):
     """Return what all terms together add to each score."""
     return [
-        adjustment.total()
-        for adjustment in adjusted(scores, reasonings, answers, RewardSettings(**terms))
+        adjustment.total() for adjustment in adjusted(scores, reasonings, answers, Shaping(**terms))
     ]
 
 

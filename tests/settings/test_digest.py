@@ -10,8 +10,7 @@ DECIDING = """
     require_metadata goal strategy ring_k repeats list_size both_orders seed judge model judging profile
     principle temperature top_p max_reply_tokens request_field max_model_len redact_pattern compat
     estimator min_reliability
-    reasoning_bonus answer_bonus top_percentile group_reasoning_length_penalty_coeff group_answer_length_penalty_coeff
-    group_style_penalty_coeff default_score min_verdicts max_extra advantage unscored
+    default_score min_verdicts max_extra advantage unscored
 """  # noqa: E501
 
 

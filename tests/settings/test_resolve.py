@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.errors import UsageError
+from genrm_cli.settings.components import Shaping
 from genrm_cli.settings.kinds import parse_duration_s
 from genrm_cli.settings.resolve import resolve_settings, state_folder
 from genrm_cli.settings.reward_settings import PRESETS
@@ -124,19 +125,12 @@ def test_compat_takes_pairs_and_estimator_of_the_reference_unless_they_are_given
 
 
 def test_a_preset_overrides_the_defaults_only():
-    """A coefficient from a flag, a variable or the file overrides the preset."""
-    for preset in PRESETS:
-        settings, origins = resolve({"preset": preset})
-        for name, value in PRESETS[preset].items():
-            assert value_of(settings, name) == value
-            assert origins[name].source == f"preset {preset}"
-        for settings, origins in (
-            resolve({"preset": preset, LENGTH: "0.9"}),
-            resolve({"preset": preset}, environ={f"GENRM_{LENGTH.upper()}": "0.9"}),
-            resolve({"preset": preset}, file={LENGTH: 0.9}),
-        ):
-            assert value_of(settings, LENGTH) == 0.9
-            assert not origins[LENGTH].source.startswith("preset")
+    """A coefficient of `[shaping]` overrides the preset, wherever the preset was chosen."""
+    for preset, coefficients in PRESETS.items():
+        settings, _ = resolve({"preset": preset})
+        assert settings.rewards.shaping == Shaping(**coefficients)
+        settings, _ = resolve({"preset": preset}, file={"shaping": {LENGTH: 0.9}})
+        assert settings.rewards.shaping == Shaping(**coefficients | {LENGTH: 0.9})
 
 
 def test_json_has_its_public_name_everywhere():
@@ -155,7 +149,7 @@ def test_a_bad_value_is_refused_from_every_source():
         ("price_in", "1e999", "not a finite number"),
         ("call_timeout", "9" * 400, "between 0.001 and 31622400"),
         ("deadline", "2 hours", "'2 hours' is not a duration, such as 90s, 15m or 2h"),
-        (LENGTH, "-1", "at least 0"),
+        ("ring_k", "-1", "between 0.1 and 10000"),
         ("probe", "maybe", "'maybe' is not true or false"),
         ("strategy", "circle", "not one of circular, all_pairs, ring. Did you mean circular"),
         ("unscored", "nan", "not null, drop, lowest or a finite number"),

@@ -23,7 +23,7 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     not_compared, answered, copies = find_answered(group, plan)
     is_gym = is_shown_as_gym(group, plan)
     compared = [group.rollouts[index] for index in answered]
-    with_style = plan.rewards.settings.group_style_penalty_coeff > 0
+    with_style = plan.rewards.settings.shaping.group_style_penalty_coeff > 0
     if is_gym:
         texts = list(map(gym_texts_of_record, group.records))
     else:
