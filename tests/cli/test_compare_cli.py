@@ -86,9 +86,11 @@ def test_the_reference_request_gets_the_reference_reply(call, genrm, judge_serve
     but it.
     """
     judge_server.behave(script=[reply(1, 5, 6), reply(4, 1, 1)])
-    (genrm.folder / "genrm.toml").write_text(LENGTH)
+    (genrm.folder / "length.toml").write_text(LENGTH)
     request = json.dumps(REFERENCE_REQUEST).encode()
-    finished = call("compare - --json", *judge(judge_server, *way), stdin=request)
+    finished = call(
+        "compare - --json --config length.toml", *judge(judge_server, *way), stdin=request
+    )
     assert finished.code == 0
     assert finished.err == ""
     assert json.loads(finished.out) == REFERENCE_REPLY
