@@ -13,10 +13,6 @@ from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict, preferred
 
-# Correlations of the errors of two judges for which a panel without labels says what it is worth.
-# Recorded: .26 of four judges, .45 of nine (arXiv 2605.29800).
-_ERROR_CORRELATIONS = (0.0, 0.25, 0.5)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelMember:
@@ -29,35 +25,17 @@ class PanelMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PanelWorth:
-    """What a panel is worth if the errors of its judges correlate by `error_correlation`.
-
-    Attributes:
-        effective_judges: judges with independent errors that would err as little together.
-        reliability: share of the spread of the panel's scores that all judges have in common
-            beyond their shared errors, 0 to 1.
-    """
-
-    error_correlation: float
-    effective_judges: float
-    reliability: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PanelSummary:
     """The agreement of the judges of a panel.
 
     Attributes:
         correlation: of the scores that two judges give the rollouts of a group, the mean over all
             pairs of judges; None if it is unknown.
-        worth: for several correlations of errors, since only labels can tell it; empty if the
-            correlation is unknown.
     """
 
     judges: tuple[PanelMember, ...]
     krippendorff_alpha: float | None
     correlation: float | None
-    worth: tuple[PanelWorth, ...]
 
 
 @dataclass(slots=True)
@@ -180,12 +158,12 @@ class PanelMetrics(Mergeable):
             return np.zeros(len(self.names))
         return np.asarray(np.sqrt(np.diag(self._products)))
 
-    def worth(self, error_correlation: float) -> PanelWorth | None:
-        """Return what the panel is worth if its judges' errors correlate so; None if unknown.
+    def reliability(self) -> float | None:
+        """Return the most that the spread of the panel's scores can be signal, 0 to 1: what all
+        judges have in common, as if no two shared an error; None if unknown.
 
-        A correlation c of two judges' scores is r + rho (1 - r) with the reliability r of one judge
-        and the correlation rho of their errors. Of unequal judges this is the least that the
-        panel's mean can have in common with what all of them share.
+        Of unequal judges this is the least that the panel's mean can have in common with what all
+        of them share.
 
         Source: effective number, L. Kish, Survey Sampling (1965) §11.7; reliability of a mean, C.
         Spearman and W. Brown, British Journal of Psychology 3 (1910) 271, 296; the bound, L. J.
@@ -195,15 +173,9 @@ class PanelMetrics(Mergeable):
         if correlation is None:
             return None
         reach = self._reach()
-        whole = float(reach.sum()) ** 2
-        own = float(reach @ reach)
-        judges = whole / (own + error_correlation * (whole - own))
-        one = max(0.0, (correlation - error_correlation) / (1 - error_correlation))
-        return PanelWorth(
-            error_correlation=error_correlation,
-            effective_judges=judges,
-            reliability=judges * one / (1 + (judges - 1) * one),
-        )
+        judges = float(reach.sum()) ** 2 / float(reach @ reach)
+        one = max(0.0, correlation)
+        return judges * one / (1 + (judges - 1) * one)
 
     def summary(self) -> PanelSummary:
         """Return the statistics of the panel so far."""
@@ -222,5 +194,4 @@ class PanelMetrics(Mergeable):
             judges=judges,
             krippendorff_alpha=self._alpha.value(),
             correlation=self.correlation(),
-            worth=tuple(each for each in map(self.worth, _ERROR_CORRELATIONS) if each is not None),
         )

@@ -130,8 +130,8 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
     if interval is None:
         return {}
     low, high = interval
-    worth = None if metrics.panel is None else metrics.panel.worth(0.0)
-    if worth is None or worth.reliability >= mean:
+    in_common = None if metrics.panel is None else metrics.panel.reliability()
+    if in_common is None or in_common >= mean:
         needed = (
             repeats_needed(pairing.repeats, mean, interval)
             if plan.is_listwise
@@ -140,7 +140,7 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
         return {"reliability_interval": interval, "rings_needed": needed}
     # What one judge says consistently and no other repeats is no signal of the panel: a judge that
     # adds nothing must not raise its reliability.
-    share = worth.reliability / mean
+    share = in_common / mean
     measured = metrics.reliability.summary()
     scaled = {name: share * getattr(measured, name) for name in ("mean", "std", "min", "max")}
     return {

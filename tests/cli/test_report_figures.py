@@ -50,7 +50,6 @@ def write_run(folder, name, shift, day):
         "pairs": [],
         "krippendorff_alpha": 0.4321,
         "correlation": 0.217,
-        "worth": [],
     }
     written = metrics(
         time=f"2026-11-0{day}T10:11:12+00:00", calls=1234, wall_time_s=77.2, prompt_tokens=98765
