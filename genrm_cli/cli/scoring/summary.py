@@ -130,7 +130,8 @@ def _reliability_text(account: RunAccount, totals: "RunTotals") -> str:
         parts.append(f"{account.reliability:.2f}{interval}, {_RELIABILITY_MEANS[account.word]}")
         parts += [account.advice] if account.advice else []
     if totals.groups_noisy:
-        groups = counted(totals.groups, "group")
+        # Of those whose reliability is known, as in the report.
+        groups = counted(totals.reliability.count, "group")
         parts.append(f"mostly noise in {totals.groups_noisy:,} of {groups}")
     if totals.flip_rate is not None:
         pairs = rate_text(totals.flip_rate, totals.pairs_in_both_orders, "pair")

@@ -161,3 +161,44 @@ def test_means_and_shares_of_nothing_are_unknown():
     assert mean_of([]).value is None
     assert mean_of([1.0]).low is None
     assert share_of(0, 0).value is None
+
+
+def recorded(**more):
+    """Return the figures of one group next to a metrics file with these members."""
+    written = metrics()
+    written["judge"]["panel"] = more.pop("judges", None)
+    group = measure_group(group_of(["a", "bb"], [1.0, 2.0]), "")
+    return figures_of("x", [group], from_json(RunRecord, written | more), "j", None)
+
+
+def test_repeats_agree_in_a_share_of_their_pairs():
+    """An agreement of .75 on eight pairs is six of eight."""
+    run = recorded(repeat_agreement=0.75, pairs_of_repeats=8)
+    assert (run.repeats.count, run.repeats.of, run.repeats.value) == (6, 8, 0.75)
+
+
+@pytest.mark.parametrize(
+    ("probes", "worst"),
+    [
+        (["passed", "skipped"], "skipped"),
+        (["incomplete", "passed"], "incomplete"),
+        (["skipped", None], "skipped"),
+        (["passed"], "passed"),
+    ],
+)
+def test_a_panel_is_as_sure_as_the_judge_that_was_probed_worst(probes, worst):
+    """One judge that was not probed keeps the others from vouching for it."""
+    judge = dict.fromkeys(("name", "model", "profile", "profile_version", "compat"))
+    judge |= {"is_baseline": False, "base_urls": [], "profile_from": None}
+    assert recorded(judges=[{**judge, "probe": probe} for probe in probes]).probe == worst
+
+
+@pytest.mark.parametrize(("flat", "weight"), [(3, "no"), (2, "care")])
+def test_many_flat_groups_refuse_trust(flat, weight):
+    """More than half of the groups without a difference leave too little to learn."""
+    groups = [group_of(["a", "bb"], [1.0, 1.0]) for _ in range(flat)]
+    groups += [group_of(["a", "bb"], [1.0, 2.0]) for _ in range(4 - flat)]
+    reasons = judge_trust(figures(*groups), has_comparisons=False).reasons
+    assert [each.weight for each in reasons if each.tag == "no-spread"] == [weight]
+    weights = [each.weight for each in reasons]
+    assert weights == sorted(weights, key=["no", "care", "unknown", "fine"].index)
