@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from genrm_cli.cli.console import say, say_error, say_warning, showing_progress, text_of
 from genrm_cli.errors import StorageError, counted
-from genrm_cli.jobs.offline.replies import RepliesEvent
-from genrm_cli.jobs.offline.request_files import RequestsEvent
-from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event, Severity
-from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import Settings
 
+# A refused flag imports this module, too: what a run needs is imported when it begins.
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
+    from genrm_cli.jobs.offline.request_files import RequestsEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,9 @@ class Events:
 
 
 def _print(event: Event) -> None:
+    from genrm_cli.jobs.offline.replies import RepliesEvent
+    from genrm_cli.jobs.offline.request_files import RequestsEvent
+
     if isinstance(event, RequestsEvent):
         say(*_requests_lines(event))
     elif isinstance(event, RepliesEvent):
@@ -108,6 +109,8 @@ def watched(
 ) -> Iterator["RunContext"]:
     """Yield a run whose events and progress are printed and logged."""
     from genrm_cli.jobs.context import new_run
+    from genrm_cli.judging.pacing.judge_events import JudgeEvent
+    from genrm_cli.metrics.progress import RunProgress
 
     progress = RunProgress()
     # The result of `eval` names the judge.
@@ -119,7 +122,7 @@ def watched(
         yield new_run(settings, api_keys, progress, events)
 
 
-def _requests_lines(event: RequestsEvent) -> Iterator[str]:
+def _requests_lines(event: "RequestsEvent") -> Iterator[str]:
     from genrm_cli.jobs.offline.request_files import replies_of
 
     if not event.files:

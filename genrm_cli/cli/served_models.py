@@ -1,6 +1,5 @@
 """The models that an endpoint serves, for messages about a missing or unknown model."""
 
-import asyncio
 import os
 
 from genrm_cli.errors import GenrmError, MissingModelError, UsageError
@@ -17,6 +16,8 @@ def list_served_models(judge: JudgeSettings) -> list[str]:
     Raises:
         CallError: it does not answer, or does not list its models.
     """
+    import asyncio
+
     from genrm_cli.judging.client import JudgeClient
 
     key = find_api_key(judge, os.environ)

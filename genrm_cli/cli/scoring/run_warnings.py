@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import flag_of, rate_text
 from genrm_cli.errors import counted
-from genrm_cli.metrics.group_measures import STRONG_LENGTH
 from genrm_cli.verdicts import Reason
 
 if TYPE_CHECKING:
@@ -76,6 +75,8 @@ def iter_warnings(totals: "RunTotals") -> Iterator[str]:
 
 def _judge_warnings(totals: "RunTotals") -> Iterator[str]:
     """Yield warnings about verdicts that say little, or that follow length."""
+    from genrm_cli.metrics.group_measures import STRONG_LENGTH
+
     contradicting = totals.contradiction_rate or 0.0
     if contradicting > _UNUSABLE_FROM:
         given = totals.verdicts + totals.journal_hits

@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any
 from genrm_cli.cli.console import print_json, say, say_error, showing_progress, text_of
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import INTERRUPTED_TEXT, ROLLOUTS, Invocation, run_to_end
-from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
-from genrm_cli.cli.scoring.summary import counts_text, outcome_text, show_summary
-from genrm_cli.cli.scoring.trial import recommend, trial_settings
 from genrm_cli.cli.served_models import with_served_models
 from genrm_cli.cli.tables import print_parts
 from genrm_cli.errors import GenrmError, UsageError, how_to_install
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.settings import changed
 from genrm_cli.settings.declare import setting
 
+# A refused flag imports this module, too: what a run needs is imported when it begins.
 if TYPE_CHECKING:
     from genrm_cli.jobs.context import RunContext
     from genrm_cli.jobs.input_batch import BatchReport
+    from genrm_cli.metrics.progress import RunProgress
     from genrm_cli.scored.run_record import RunTotals
     from genrm_cli.settings import Settings
 
@@ -98,8 +96,11 @@ def score(
     Example: genrm score s3://bucket/rl/env/ --model judge --dry-run \\
       --base-url http://judge:8000/v1
     """
+    from genrm_cli.cli.scoring.summary import outcome_text
+    from genrm_cli.cli.scoring.trial import recommend, trial_settings
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.input_batch import BatchReport
+    from genrm_cli.metrics.progress import RunProgress
 
     whole = invocation.settings
     output = whole.output
@@ -165,13 +166,14 @@ def _as_sessions(rollouts: Sequence[str], settings: "Settings") -> "Settings":
 def _score(
     rollouts: Sequence[str],
     report: "BatchReport",
-    progress: RunProgress,
+    progress: "RunProgress",
     invocation: Invocation,
     scoring: "Callable[..., Coroutine[Any, Any, Any]]",
 ) -> None:
     """Score all inputs and show their summary. Raise the error that ended the run early, or that of
     a single input.
     """
+    from genrm_cli.cli.scoring.summary import show_summary
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.due.decisions import Status
     from genrm_cli.jobs.due.inputs import is_one_input, output_places
@@ -223,6 +225,8 @@ def _totals(report: "BatchReport", run: "RunContext") -> "RunTotals":
 
 def _show_plan(rollouts: Sequence[str], report: "BatchReport", invocation: Invocation) -> Record:
     """Print the plan of each input as it is listed, and the total; return the total."""
+    from genrm_cli.cli.scoring.preview_text import preview_lines, short_lines
+    from genrm_cli.cli.scoring.summary import counts_text
     from genrm_cli.groups.check import check_settings
     from genrm_cli.jobs.context import new_run
     from genrm_cli.jobs.estimate import total_of
