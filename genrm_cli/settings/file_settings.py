@@ -157,12 +157,6 @@ class OfflineSettings:
         "Make no calls; write the outstanding requests as an OpenAI batch input, a path or "
         "s3://..., for `vllm run-batch` or `genrm batch`. A panel gets a file for each model."
     )
-    requests_per_file: int = setting(
-        "Begin another file of $requests_to after this many requests.",
-        50_000,
-        low=1,
-        only_with="requests_to",
-    )
     replies_from: tuple[str, ...] = setting(
         "Make no calls; read the replies from these files, as `vllm run-batch` or `genrm batch` "
         "wrote them. With $requests_to, write the requests that still lack a reply instead of "

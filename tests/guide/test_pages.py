@@ -26,7 +26,7 @@ from genrm_cli.verdicts import FailureKind
 OTHERS = """
 --algo --eval --array --cpus-per-task --custom-config-path --custom-rm-path --cycles --dependency
 --dynamic-sampling-filter-path --env --field --from --gres --group-rm --job-name --labels --looks
---mem --parsable --prompts --remote --requeue --reward --rm-type --rm-url --rounds --runs
+--additional-suffix --mem --parsable --prompts --remote --requeue --reward --rm-type --rm-url --rounds --runs
 --tensor-parallel-size --time --train --wheel --wrap
 """
 

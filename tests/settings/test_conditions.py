@@ -31,7 +31,6 @@ WITHOUT_EFFECT = [
     ("max_cost", "3", {}, "price_in"),
     ("shard", "0/2", {"conclude": "true"}, "conclude"),
     ("journal", "j.sqlite", {"use_journal": "false"}, "use_journal"),
-    ("requests_per_file", "9", {}, "requests_to"),
     ("output_template", "{stem}.x", {"output": "o.jsonl"}, "output"),
     ("record_every", "9", {}, "record"),
     ("groups_per_step", "9", {}, "wandb"),

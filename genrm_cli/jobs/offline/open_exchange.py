@@ -81,7 +81,7 @@ async def _open_requests(uri: str, run: RunContext, outputs: Outputs) -> Request
     # Checked before the replies are read, which may take minutes.
     run.store.at(uri).make_folder()
     await run.in_thread(run.store.at(uri).check_writable)
-    return RequestFiles(uri, models, run.settings.offline.requests_per_file, outputs)
+    return RequestFiles(uri, models, outputs)
 
 
 def _read_replies(replies: Replies, run: RunContext) -> None:

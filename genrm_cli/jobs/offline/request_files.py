@@ -19,7 +19,9 @@ from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.verdicts import FailureKind
 
-_MAX_BYTES = 190_000_000  # of one file; OpenAI takes 200 MB
+# OpenAI takes files of 200 MB and 50,000 requests.
+MAX_REQUESTS = 50_000
+_MAX_BYTES = 190_000_000
 _FIELDS = frozenset({"custom_id", "method", "url", "body"})
 _REQUEST_ID = re.compile("[0-9a-f]{16,128}")
 _NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
@@ -86,13 +88,10 @@ def replies_of(uri: str) -> str:
 class RequestFiles:
     """The requests of a run, each once; no file is without a request."""
 
-    def __init__(
-        self, uri: str, models: Sequence[str], max_requests: int, outputs: Outputs
-    ) -> None:
-        """Write at most `max_requests` into a file; a stream is one file of any size."""
+    def __init__(self, uri: str, models: Sequence[str], outputs: Outputs) -> None:
+        """Prepare the files of these models; a stream is one file of any size."""
         self._uri = uri
         self._model_suffixes = _model_suffixes(list(dict.fromkeys(models)))
-        self._max_requests = max_requests
         self._outputs = outputs
         self._ids: set[bytes] = set()
         self._parts: dict[str, list[RequestFile]] = {}
@@ -123,7 +122,7 @@ class RequestFiles:
         )
         parts = self._parts.setdefault(request.model, [])
         file = parts[-1] if parts else self._open(request.model, parts)
-        is_full = file.requests == self._max_requests or file.size_bytes + len(line) > _MAX_BYTES
+        is_full = file.requests == MAX_REQUESTS or file.size_bytes + len(line) > _MAX_BYTES
         if is_full and not is_stream(self._uri):
             file.sink.finish()  # a full file keeps no buffer and no upload threads
             file = self._open(request.model, parts)

@@ -254,7 +254,7 @@ def test_ten_kills_ask_nothing_twice_and_lose_nothing(genrm, judge_server, soak_
     def run(round_, kill_at=0):
         """Run a round; return its exit code and its calls."""
         replies = f"--replies-from replies-{round_ - 1}*.jsonl" if round_ > 1 else ""
-        given = f"{SCORE} --goal pair --force --requests-per-file 4 {replies}"
+        given = f"{SCORE} --goal pair --force {replies}"
         process = genrm.start(
             *f"{given} --requests-to requests-{round_}.jsonl".split(),
             PYTHONPATH=f"{hook}:{PACKAGE_ROOT}",
@@ -371,13 +371,14 @@ def test_replies_to_a_part_of_the_requests_are_taken(run, genrm, judge_server):
         lines = [line | {"prompt": f"{name} {line['prompt']}"} for line in make_rollouts()]
         genrm.write(f"{name}.jsonl", lines)
     for inputs in ("a.jsonl b.jsonl", "b.jsonl a.jsonl"):
-        given = f"score {inputs} {PLAIN} --force --requests-per-file 8"
+        given = f"score {inputs} {PLAIN} --force"
         run(f"{given} --requests-to requests.jsonl").ended(0)
+        lines = read_lines(genrm.folder / "requests.jsonl")
+        genrm.write("requests.jsonl", lines[:8])
+        rest = lines[8:]
         replies = write_replies(genrm, judge_server)
         run(f"{given} --requests-to more.jsonl", *replies).ended(0)
-        more, rest = (
-            read_lines(genrm.folder / name) for name in ("more.jsonl", "requests.part2.jsonl")
-        )
+        more = read_lines(genrm.folder / "more.jsonl")
         assert [line["custom_id"] for line in more] == [line["custom_id"] for line in rest]
         assert {name for name in "ab" if f"{name}.scored.jsonl" in genrm.names()} == {inputs[0]}
         remove_outputs(genrm)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from answered_requests import Json, vllm_line
 from batch_server import judged, serving
-from genrm_process import make_rollouts
+from genrm_process import make_rollouts, read_lines
 
 GROUPS = 3
 REQUESTS = 12
@@ -24,11 +24,14 @@ def run(call):
 
 @pytest.fixture
 def ask(run, genrm):
-    """Write the requests of three groups of four."""
+    """Write the requests of three groups of four, in files of this many."""
 
-    def write(more=""):
+    def write(in_files_of=REQUESTS):
         genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=4))
-        run(f"{SCORE} --requests-to requests.jsonl {more}").ended(0)
+        run(f"{SCORE} --requests-to requests.jsonl").ended(0)
+        lines = read_lines(genrm.folder / "requests.jsonl")
+        for start in range(0, len(lines), in_files_of):
+            genrm.write(f"requests{start or ''}.jsonl", lines[start : start + in_files_of])
 
     return write
 
@@ -281,7 +284,7 @@ def test_a_full_queue_is_waited_for(ask, batch, genrm):
         "line": None,
         "message": "Enqueued token limit reached.",
     }
-    ask("--requests-per-file 6")
+    ask(in_files_of=6)
     with serving(looks=0, invalid=[{}, error, {}, {}]) as server:
         batch(server).ended(0)
         assert len(server.batches) == 3
@@ -464,7 +467,7 @@ def test_ten_kills_lose_nothing(ask, batch, read, genrm, soak_rng):
     """Killed ten times at moments of chance, commands with many batches submit each request once
     and collect them all.
     """
-    ask("--requests-per-file 2")
+    ask(in_files_of=2)
     with serving(looks=2) as server:
         for _ in range(10):
             process = start(genrm, server)
