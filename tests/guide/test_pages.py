@@ -26,8 +26,8 @@ from genrm_cli.verdicts import FailureKind
 OTHERS = """
 --algo --eval --array --cpus-per-task --custom-config-path --custom-rm-path --cycles --dependency
 --dynamic-sampling-filter-path --env --field --from --gres --group-rm --job-name --labels --looks
---additional-suffix --mem --parsable --prompts --remote --requeue --reward --rm-type --rm-url --rounds --runs
---tensor-parallel-size --time --train --wheel --wrap
+--mem --parsable --prompts --remote --requeue --reward --rm-type --rm-url --rounds --runs
+--additional-suffix --tensor-parallel-size --time --train --wheel --wrap
 """
 
 
