@@ -40,11 +40,6 @@ class EvalOptions:
         "few of them.",
         metavar="LABELS.jsonl",
     )
-    to_label: str | None = _option(
-        "Also write up to 100 pairs that people should label next, for --labels.",
-        metavar="TO_LABEL.jsonl",
-        panel="Output",
-    )
     since: str | None = _option(
         "Earlier result of these pairs: ask again, and say whether the judge has changed (exit "
         "code 7).",
@@ -93,7 +88,6 @@ def eval_(
         others = {
             "--since": options.since,
             "--labels": options.labels,
-            "--to-label": options.to_label,
             "--requests-to": settings.offline.requests_to,
             "--grid": options.grid if options.compare_modes else None,
         }
@@ -148,9 +142,7 @@ def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
     output = options.output
     with watched(settings, find_api_keys(settings)) as run:
         result = run_to_end(
-            evaluate_judge(
-                pairs, output, run, options.labels, options.to_label, since_uri=options.since
-            )
+            evaluate_judge(pairs, output, run, options.labels, since_uri=options.since)
         )
     if result is None:
         return 0
@@ -166,10 +158,8 @@ def _measure(pairs: str, options: EvalOptions, settings: Settings) -> int:
         )
     for name, count in result.redactions.items():
         say_warning(masked_text(name, count))
-    places = {"result": output, "to label": options.to_label}
-    for name, uri in places.items():
-        if uri not in (None, "-"):
-            say(f"{name:<13} {uri}")
+    if output not in (None, "-"):
+        say(f"result        {output}")
     refuse_partial(result, settings)
     refuse_changed(result)
     return 0
@@ -186,18 +176,16 @@ def _compare(
     from genrm_cli.cli.judges.eval_text import grid_points, iter_grid_parts
     from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
     from genrm_cli.products.evaluation.grid import (
-        check_grid_output,
         compare_cells,
         failed_cell,
         naming_cell,
-        write_grid,
     )
+    from genrm_cli.products.evaluation.result_file import check_result_place, write_result
     from genrm_cli.products.report.grid_page import write_grid_page
     from genrm_cli.storage.store import Store
 
     for uri in (output, page):
-        if uri is not None:
-            check_grid_output(uri, pairs, settings)
+        check_result_place(uri, [pairs], settings)
     found = []
     failed = []
     first_error: GenrmError | None = None
@@ -219,8 +207,7 @@ def _compare(
     if first_error is not None and not found:
         raise first_error
     compared = compare_cells(found, failed)
-    if output is not None:
-        write_grid(compared, output, settings)
+    write_result(compared, output, pairs, settings)
     if page is not None:
         store = Store(settings.storage)
         overwrite = settings.output.force

@@ -7,7 +7,6 @@ from genrm_cli.cli.tables import Table, names, numbers
 from genrm_cli.errors import counted
 from genrm_cli.metrics.running_stats import POWER, Estimated
 from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
-from genrm_cli.products.evaluation.agreement import RaterAgreement
 from genrm_cli.products.evaluation.evaluate import EvalResult
 from genrm_cli.products.evaluation.grid import GridResult
 from genrm_cli.products.evaluation.people import PeopleQuality
@@ -180,10 +179,10 @@ def _iter_people_lines(people: PeopleQuality) -> Iterator[str]:
     yield (
         f"people: {counted(people.labels, 'label')} by {counted(len(people.raters), 'rater')} of "
         f"{counted(people.pairs, 'pair')}; the judge agrees with most of them on "
-        f"{percent_text(people.judge_equal)}, kappa {_agreement_text(people.judge_kappa)}"
+        f"{' ('.join(_share_cells(people.judge_equal))})"
     )
-    if people.raters_alpha is not None:
-        yield f"between raters: alpha {_agreement_text(people.raters_alpha)}"
+    if people.raters_equal.pairs:
+        yield f"two raters agree on {' ('.join(_share_cells(people.raters_equal))})"
     yield f"right by people {_labelled_text(people.judge_accuracy, people.origin)}"
     yield f"people prefer the chosen answer {_labelled_text(people.chosen_wins, people.origin)}"
     if people.origin == "unknown":
@@ -193,16 +192,9 @@ def _iter_people_lines(people: PeopleQuality) -> Iterator[str]:
         )
 
 
-def _agreement_text(found: RaterAgreement) -> str:
-    if found.value is None:
-        return f"undefined ({found.reason})"
-    interval = range_text(found.low, found.high, ".2f", unit=1, unknown="no interval")
-    return f"{found.value:.2f} ({interval})"
-
-
 def _labelled_text(found: LabelledMean | None, origin: str) -> str:
     if found is None:
-        return "unknown: each stratum needs at least four labels"
+        return "unknown: that takes four labels"
     of = "pairs like these" if origin == "unknown" else "all pairs"
     width = "from the labels alone"
     if found.narrower is not None:

@@ -1,10 +1,8 @@
 """Measure a judge: ask it about labelled pairs in both orders and count its right verdicts."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -24,8 +22,6 @@ from genrm_cli.jobs.journals import check_journal_place
 from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.previews.preview import preview_task
 from genrm_cli.jobs.score_file import score_task
-from genrm_cli.json_types import Record
-from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import open_judges
 from genrm_cli.products.evaluation.accuracy import (
     JudgeQuality,
@@ -37,37 +33,22 @@ from genrm_cli.products.evaluation.benchmarks import BenchmarkScore, benchmark_s
 from genrm_cli.products.evaluation.labelled_pairs import (
     LabelledPairs,
     RejectRecord,
-    iter_lines,
     read_pairs,
 )
 from genrm_cli.products.evaluation.pair_job import job_of, keep_outcomes, task_in
 from genrm_cli.products.evaluation.pair_records import record_of
-from genrm_cli.products.evaluation.people import (
-    PeopleLabels,
-    PeopleQuality,
-    choose_to_label,
-    first_pairs,
-    people_quality,
-    read_labels,
-    shows_chosen_first,
-    stratum_of,
-)
+from genrm_cli.products.evaluation.people import PeopleQuality, people_quality, read_labels
+from genrm_cli.products.evaluation.result_file import check_result_place, write_result
 from genrm_cli.products.evaluation.since import (
     EarlierResult,
     JudgeChange,
     compare_since,
     parse_earlier,
 )
-from genrm_cli.rollouts.rollout import Rollout
-from genrm_cli.scored.describe_run import input_version, judge_record, versions_record
-from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.run_record import InputVersion, PanelRecord
+from genrm_cli.scored.describe_run import input_version
+from genrm_cli.scored.run_record import InputVersion, PanelRecord, RunRecord
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.encoding.records import render_document, render_record
-from genrm_cli.storage.location import require_json_lines, require_rl_prefix
-from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import StoppedBy
 
@@ -130,18 +111,16 @@ async def evaluate_judge(
     result_uri: str | None,
     run: RunContext,
     labels_uri: str | None = None,
-    to_label_uri: str | None = None,
     journal_for: str | None = None,
     since_uri: str | None = None,
 ) -> EvalResult | None:
     """Ask a judge about labelled pairs; return the result and, unless `result_uri` is None, write
     it there.
 
-    `to_label_uri` receives the pairs that people should label next; `labels_uri` has what people
-    said so far. `journal_for` names the output whose journal is used, by default that of the
-    result. `since_uri` is an earlier result, to tell whether the judge has changed: nothing is
-    recalled then. Return None, without a result, if the pairs wait for replies that a later run
-    will have.
+    `labels_uri` has what people said about the pairs. `journal_for` names the output whose journal
+    is used, by default that of the result. `since_uri` is an earlier result, to tell whether the
+    judge has changed: nothing is recalled then. Return None, without a result, if the pairs wait
+    for replies that a later run will have.
 
     The settings of the run have no components; its metrics count the calls.
 
@@ -153,53 +132,35 @@ async def evaluate_judge(
     check_settings(settings)
     check_journal_place(settings)
     check_offline(settings)
-    earlier = None if since_uri is None else _earlier_of(since_uri, settings, run)
-    places = [uri for uri in (result_uri, to_label_uri) if uri is not None]
-    for uri in places:
-        require_rl_prefix(uri, settings.storage.any_prefix)
-        require_json_lines(uri)
-        if is_same_place(pairs_uri, uri) or (since_uri and is_same_place(since_uri, uri)):
-            raise UsageError(f"the output {uri} is the input; choose another one.")
     refuse_defaults(settings, "a judge")
+    earlier = None if since_uri is None else _earlier_of(since_uri, settings, run)
+    check_result_place(result_uri, (pairs_uri, since_uri), settings)
     started_s = time.monotonic()
     job = job_of(run)
-    with ExitStack() as opened, run.open_source(pairs_uri) as source:
-        for uri in places:
-            run.store.at(uri).check_writable()  # before anything is paid for
-        mode = run.store.at(pairs_uri).mode()
-        with Outputs(run.store, overwrite=settings.output.force, mode=mode) as outputs:
-            sinks = {uri: outputs.open(uri) for uri in places}
-            folder = opened.enter_context(TemporaryDirectory())
-            task = task_in(folder, journal_for or result_uri or "-")
-            pairs = read_pairs(source, run, Path(task.uri))
-            labels = PeopleLabels()
-            if labels_uri is not None:
-                with run.open_source(labels_uri) as labels_source:
-                    labels = read_labels(labels_source, (case.pair for case in pairs.cases))
-            async with (
-                cancelled_by_signals(),
-                open_exchange(job) as exchange,
-                open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
-            ):
-                asking = replace(job, exchange=exchange)
-                record = await score_task(task, asking, judges, None, overwrite=False)
-            source.verify_unchanged()  # else figures would mix two inputs
-            if record is None:
-                return None
-            await run.in_thread(lambda: keep_outcomes(task, pairs.cases, job))
-            wall_time_s = time.monotonic() - started_s
-            result = _result_of(source, pairs, run, judges.specs, wall_time_s)
-            if earlier is not None and since_uri is not None:
-                result = replace(result, since=_change_of(result, earlier, since_uri, settings))
-            if labels_uri is not None:
-                result = replace(result, people=people_quality(result.pairs, labels))
-            if result_uri is not None:
-                sinks[result_uri].write(render_document(to_json(result)))
-            if to_label_uri is not None:
-                chosen = choose_to_label(result.pairs, labels)
-                for line in _iter_lines_to_label(chosen, result, source, run):
-                    sinks[to_label_uri].write(line)
-            outputs.commit()
+    with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
+        task = task_in(folder, journal_for or result_uri or "-")
+        pairs = read_pairs(source, run, Path(task.uri))
+        labels = None
+        if labels_uri is not None:
+            with run.open_source(labels_uri) as labels_source:
+                labels = read_labels(labels_source, (case.pair for case in pairs.cases))
+        async with (
+            cancelled_by_signals(),
+            open_exchange(job) as exchange,
+            open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
+        ):
+            asking = replace(job, exchange=exchange)
+            record = await score_task(task, asking, judges, None, overwrite=False)
+        source.verify_unchanged()  # else figures would mix two inputs
+        if record is None:
+            return None
+        await run.in_thread(lambda: keep_outcomes(task, pairs.cases, job))
+        result = _result_of(source, pairs, run, record, time.monotonic() - started_s)
+    if earlier is not None and since_uri is not None:
+        result = replace(result, since=_change_of(result, earlier, since_uri, settings))
+    if labels is not None:
+        result = replace(result, people=people_quality(result.pairs, labels))
+    write_result(result, result_uri, pairs_uri, settings)
     return result
 
 
@@ -255,27 +216,22 @@ def _change_of(
 
 
 def _result_of(
-    source: Source,
-    pairs: LabelledPairs,
-    run: RunContext,
-    judges: Sequence[JudgeSpec],
-    wall_time_s: float,
+    source: Source, pairs: LabelledPairs, run: RunContext, record: RunRecord, wall_time_s: float
 ) -> EvalResult:
     settings = run.settings
-    metrics = run.metrics
-    plan = run.plan.with_judges(judges)
-    outcomes = tuple(record_of(case, range(len(plan.judges))) for case in pairs.cases)
+    judges = run.plan.judges
+    outcomes = tuple(record_of(case, range(len(judges))) for case in pairs.cases)
     by_judge = {
         judge.name: [record_of(case, [number]) for case in pairs.cases]
-        for number, judge in enumerate(plan.judges if plan.is_panel else ())
+        for number, judge in enumerate(judges if run.plan.is_panel else ())
     }
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
-        partial=metrics.stopped_by is not None,
-        stopped_by=metrics.stopped_by,
-        judge=judge_record(settings, judges),
+        time=record.time,
+        partial=record.partial,
+        stopped_by=record.stopped_by,
+        judge=record.judge,
         repeats=settings.pairing.repeats,
         lines=pairs.lines,
         rejected_lines=pairs.rejected_lines,
@@ -285,45 +241,13 @@ def _result_of(
         benchmarks=benchmark_scores(outcomes),
         people=None,
         by_judge={name: evaluate(records, *prices) for name, records in by_judge.items()},
-        redactions=dict(sorted(metrics.redactions.items())),
-        calls=metrics.calls,
-        journal_hits=metrics.journal_hits,
-        prompt_tokens=metrics.prompt_tokens,
-        completion_tokens=metrics.completion_tokens,
+        redactions=record.redactions,
+        calls=record.calls,
+        journal_hits=record.journal_hits,
+        prompt_tokens=record.prompt_tokens,
+        completion_tokens=record.completion_tokens,
         wall_time_s=round(wall_time_s, 3),
         settings_digest=digest_of(settings),
-        versions=versions_record(),
+        versions=record.versions,
         pairs=outcomes,
     )
-
-
-def _messages_of(rollout: Rollout) -> list[Record]:
-    return [{"role": turn.role, "content": turn.text} for turn in rollout.prompt]
-
-
-def _iter_lines_to_label(
-    chosen: Sequence[str], result: EvalResult, source: Source, run: RunContext
-) -> Iterator[bytes]:
-    """Yield the lines that people complete with `rater` and `label`, in the order of the input:
-    half of the pairs show the chosen answer as A.
-    """
-    kept = set(chosen)
-    strata = {each.item: stratum_of(each) for each in first_pairs(result.pairs)}
-    for _, _, labelled in iter_lines(source, run):
-        for pair in labelled:
-            if pair.key not in kept:
-                continue
-            answers = [each.answer for each in pair.rollouts]
-            if not shows_chosen_first(pair.key):
-                answers.reverse()
-            yield render_record(
-                {
-                    "pair": pair.key,
-                    "prompt": _messages_of(pair.rollouts[0]),
-                    "A": answers[0],
-                    "B": answers[1],
-                    "rater": None,
-                    "label": None,
-                    "stratum": strata[pair.key],
-                }
-            )

@@ -37,14 +37,9 @@ from genrm_cli.products.evaluation.accuracy import (
     share_of_items,
 )
 from genrm_cli.products.evaluation.evaluate import EvalResult
-from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.scored.json_form import from_json
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
-from genrm_cli.storage.encoding.records import render_document
-from genrm_cli.storage.location import require_json_lines, require_rl_prefix
-from genrm_cli.storage.outputs import Outputs
-from genrm_cli.storage.places import is_same_place
-from genrm_cli.storage.store import Store
 
 _COIN = 0.5
 _MOST_CELLS = 200  # each asks about every pair; more are a mistake in the axes
@@ -394,23 +389,3 @@ def _more_pairs(option: GridOption) -> int | None:
 
 def _name_of(option: GridOption) -> str:
     return f"{option.cell!r} in {'both orders' if option.orders == 2 else 'one order'}"
-
-
-def check_grid_output(uri: str, pairs_uri: str, settings: Settings) -> None:
-    """Refuse an output that could not be written, before anything is asked."""
-    require_rl_prefix(uri, settings.storage.any_prefix)
-    require_json_lines(uri)
-    if is_same_place(pairs_uri, uri):
-        raise UsageError(f"the output {uri} is the input; choose another one.")
-    store = Store(settings.storage)
-    store.at(uri).check_writable()
-    with Outputs(store, overwrite=settings.output.force) as outputs:
-        outputs.open(uri)  # leaves nothing behind
-
-
-def write_grid(result: GridResult, uri: str, settings: Settings) -> None:
-    """Write a comparison as JSON, whole or not at all."""
-    require_rl_prefix(uri, settings.storage.any_prefix)
-    with Outputs(Store(settings.storage), overwrite=settings.output.force) as outputs:
-        outputs.open(uri).write(render_document(to_json(result)))
-        outputs.commit()

@@ -83,7 +83,7 @@ def read_pairs(source: Source, run: RunContext, rollouts_path: Path) -> Labelled
             found.rejects.append(bad)
 
     with rollouts_path.open("wb") as sink:
-        for line, record, pairs in iter_lines(source, run, reject):
+        for line, record, pairs in _iter_lines(source, run, reject):
             for together in _asked_together(pairs, run.plan):
                 key = together[0].key
                 rollouts = _answers_of(together)
@@ -142,8 +142,8 @@ def _rollout_line(key: str, rollout: Rollout, record: JsonObject | None) -> Reco
     return line if record is None else line | {LABELLED_FIELD: record}
 
 
-def iter_lines(
-    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None] = lambda bad: None
+def _iter_lines(
+    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None]
 ) -> Iterator[tuple[int, Record, list[LabelledPair]]]:
     """Yield number, record and pairs of all readable lines. A repeated pair is a bad line."""
     settings = run.settings.input

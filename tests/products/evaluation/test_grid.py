@@ -246,7 +246,7 @@ def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(genrm, call, jud
     (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
     (genrm.folder / "out.json").write_text("{}", encoding="utf-8")
     flags = ("eval", "pairs.jsonl", *judge_server.flags, "--grid", "grid.toml")
-    for other in ("--labels", "--to-label", "--requests-to"):
+    for other in ("--labels", "--requests-to"):
         done = call(*flags, other, "other").ended(2)
         assert f"--grid and {other} cannot be combined" in done.err
     for output in ("-o", "--page"):

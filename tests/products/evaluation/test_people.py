@@ -2,24 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
 import pytest
-from genrm_process import read_lines
 from judged_pairs import judged_pair
 
 from genrm_cli.json_types import Record
 from genrm_cli.products.evaluation.accuracy import PairRecord, Preference
-from genrm_cli.products.evaluation.people import (
-    PeopleLabels,
-    choose_to_label,
-    people_quality,
-    read_labels,
-    shows_chosen_first,
-    stratum_of,
-)
+from genrm_cli.products.evaluation.people import PeopleLabels, people_quality, read_labels
 
 RIGHT = (Preference.RIGHT, Preference.RIGHT)
 SPLIT = (Preference.RIGHT, Preference.WRONG)
@@ -51,78 +42,43 @@ def labels_of(records: Sequence[PairRecord], labels: Sequence[Record]) -> People
     return read_labels(source, pairs)  # type: ignore[arg-type]
 
 
-def test_answers_are_shown_in_either_order():
-    """Half of the pairs show the chosen answer as A, and a label is read as it was shown."""
-    keys = [key_of(number) for number in range(20)]
-    assert sum(map(shows_chosen_first, keys)) == 10
-    records = [judged_pair(*RIGHT, key) for key in keys]
-    labels = [label_of(key, "A" if shows_chosen_first(key) else "B") for key in keys]
-    found = people_quality(records, labels_of(records, labels))
-    assert found.judge_equal == 1
-    assert found.chosen_wins is not None
-    assert found.chosen_wins.mean == 1
-
-
-def test_the_next_labels_are_drawn_where_verdicts_are_weak():
-    """More than their share of pairs whose orders disagree, none that has a label, the same ones
-    again.
-    """
-    records = [judged_pair(*(SPLIT if n < 100 else RIGHT), key_of(n)) for n in range(400)]
-    labelled = labels_of(records, [label_of(key_of(n), "tie") for n in range(50)])
-    chosen = choose_to_label(records, labelled)
-    assert len(set(chosen)) == 100
-    assert chosen == choose_to_label(records, labelled)
-    assert not {key_of(n) for n in range(50)} & set(chosen)
-    weak = sum(int(key, 16) < 100 for key in chosen)
-    assert weak > 100 * 50 / 350
-
-
-def test_labels_of_disagreements_do_not_bias_the_estimate():
-    """A judge right in 92 % of agreeing pairs and in half of the others is right in 81.5 % of all;
-    the labels alone say far less, as most are of pairs on which the orders disagree.
+def test_labels_of_random_pairs_stand_for_all_with_the_verdicts():
+    """A judge right in 92 % of agreeing pairs and in half of the others is right in 81.5 % of all.
+    Labels of unknown origin are used alone.
     """
     random = Random(3)
     records = []
-    people = {}
+    labels = []
     for number in range(2000):
         agrees = random.random() < 0.75
         records.append(judged_pair(*(RIGHT if agrees else SPLIT), key_of(number)))
         # Split verdicts are ties of the judge: a person's preference is half right.
-        people[key_of(number)] = "chosen" if random.random() < 0.92 else "rejected"
-    chosen = choose_to_label(records, PeopleLabels())
-    strata = {each.item: stratum_of(each) for each in records}
-    labels = [label_of(key, people[key], stratum=strata[key]) for key in chosen]
+        label = "chosen" if random.random() < 0.92 else "rejected"
+        if number < 150:
+            labels.append(label_of(key_of(number), label, drawn="random"))
     found = people_quality(records, labels_of(records, labels))
-    assert found.origin == "strata"
+    assert (found.origin, found.labels, found.pairs) == ("random", 150, 150)
     assert found.judge_accuracy is not None
     assert found.judge_accuracy.low < 0.75 * 0.92 + 0.25 * 0.5 < found.judge_accuracy.high
-    unknown = labels_of(records, [label_of(key, people[key]) for key in chosen])
-    alone = people_quality(records, unknown)
+    assert found.judge_accuracy.weight > 0
+    labels[7] |= {"drawn": None}
+    alone = people_quality(records, labels_of(records, labels))
     assert alone.origin == "unknown"
     assert alone.judge_accuracy is not None
     assert alone.judge_accuracy.weight == 0
 
 
-def test_an_undefined_alpha_says_why():
-    """One category only leaves nothing beyond chance."""
-    records = [judged_pair(*RIGHT, key_of(n)) for n in range(8)]
-    ties = labels_of(records, [label_of(key_of(0), "tie", rater) for rater in "ab"])
-    alike = people_quality(records, ties).raters_alpha
-    assert alike is not None
-    assert (alike.value, alike.reason) == (None, "one category only")
-
-
-def test_raters_have_an_alpha_and_the_judge_a_kappa():
-    """Agreement is that of the answers as they were shown, so that raters who always prefer the
-    chosen answer agree beyond chance.
-    """
-    records = [judged_pair(*RIGHT, key_of(n)) for n in range(30)]
-    labels = [label_of(key_of(n), "chosen", rater) for n in range(30) for rater in ("ann", "bo")]
+def test_raters_are_compared_with_each_other_and_most_of_them_with_the_judge():
+    """Three raters of a pair are three comparisons; a majority decides."""
+    records = [judged_pair(*RIGHT, key_of(n)) for n in range(4)]
+    labels = [label_of(key_of(n), "chosen", rater) for n in range(4) for rater in ("ann", "bo")]
+    labels += [label_of(key_of(0), "rejected", "cy")]
     found = people_quality(records, labels_of(records, labels))
-    assert found.raters == ("ann", "bo")
-    assert found.raters_alpha is not None
-    assert found.raters_alpha.value == pytest.approx(1)
-    assert found.judge_kappa.value == pytest.approx(1)
+    assert found.raters == ("ann", "bo", "cy")
+    assert (found.raters_equal.pairs, found.raters_equal.value) == (6, 4 / 6)
+    assert found.judge_equal.value == 1
+    assert found.chosen_wins is not None
+    assert found.chosen_wins.mean == pytest.approx((3 + 2 / 3) / 4)
 
 
 def test_labels_that_contradict_each_other_or_the_input_are_refused(genrm, call, judge_server):
@@ -142,26 +98,18 @@ def test_labels_that_contradict_each_other_or_the_input_are_refused(genrm, call,
     assert people_quality(records, twice).labels == 1
 
 
-def test_a_file_to_label_comes_back_as_labels(genrm, call):
-    """`--to-label` writes lines that people complete; `--labels` reads them, and an incomplete line
-    waits.
-    """
+def test_labels_are_read_beside_the_verdicts(genrm, call):
+    """An incomplete line waits; a file of pairs is no file of labels."""
     pairs = [
         {"id": n, "prompt": f"Q{n}?", "chosen": "word " * (n % 7 + 2), "rejected": "word"}
         for n in range(40)
     ]
     genrm.write("pairs.jsonl", pairs)
-    call("eval", "pairs.jsonl", "--offline", "--to-label", "next.jsonl").ended(0)
-    lines = read_lines(Path(genrm.folder) / "next.jsonl")
-    assert len(lines) == 40
-    assert {line["stratum"] for line in lines} == {"agree"}
-    for line in lines[:-1]:
-        line |= {"rater": "ann", "label": "A" if len(line["A"]) > len(line["B"]) else "B"}
-    genrm.write("labels.jsonl", lines)
-    done = call("eval", "pairs.jsonl", "--offline", "--labels", "labels.jsonl", "--json").ended(0)
-    people = json.loads(done.out)["people"]
-    assert (people["labels"], people["pairs"], people["origin"]) == (39, 39, "strata")
-    done = call("eval", "pairs.jsonl", "--offline", "--labels", "labels.jsonl").ended(0)
+    lines = [label_of(str(n), "chosen", drawn="random") for n in range(39)]
+    genrm.write("labels.jsonl", [*lines, {"pair": "39", "rater": None, "label": None}])
+    flags = ("eval", "pairs.jsonl", "--offline", "--labels")
+    people = json.loads(call(*flags, "labels.jsonl", "--json").ended(0).out)["people"]
+    assert (people["labels"], people["pairs"], people["origin"]) == (39, 39, "random")
+    done = call(*flags, "labels.jsonl").ended(0)
     assert b"people: 39 labels by 1 rater of 39 pairs" in done.out
-    done = call("eval", "pairs.jsonl", "--offline", "--labels", "pairs.jsonl")
-    assert "pairs.jsonl: line 1: not a label" in done.ended(3).err
+    assert "pairs.jsonl: line 1: not a label" in call(*flags, "pairs.jsonl").ended(3).err

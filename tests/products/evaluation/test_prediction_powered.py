@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.products.evaluation.prediction_powered import (
-    LabelStratum,
-    plan_labels,
-    prediction_powered,
-    stratified,
-)
+from genrm_cli.products.evaluation.prediction_powered import prediction_powered
 
 VALUES = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=4, max_size=30)
 
@@ -35,19 +30,8 @@ def test_without_verdicts_the_labels_decide(labels):
 
 
 def test_few_labels_give_no_estimate():
-    """Three labels say nothing about their variance, in any stratum."""
+    """Three labels say nothing about their variance."""
     assert prediction_powered([1, 0, 1], [1, 0, 1], [1, 1]) is None
-    enough = LabelStratum([1, 0, 1, 1], [1, 0, 1, 0], [1, 0])
-    assert stratified([enough, LabelStratum([1], [1], [0])]) is None
-    assert stratified([enough]).mean == pytest.approx(prediction_powered(*enough).mean)
-
-
-def test_labels_go_where_verdicts_are_wrong():
-    """Every stratum gets ten labels, the others go by size and error; none exceeds its items."""
-    assert plan_labels([900, 100], [0.5, 0.5], 200) == [180, 20]
-    assert plan_labels([500, 500], [0.05, 0.5], 100)[1] > 60
-    assert plan_labels([900, 5], [0.1, 0.5], 50) == [45, 5]
-    assert sum(plan_labels([30, 20], [0.1, 0.5], 100)) == 50
 
 
 def _run(rng, right, n, truth=0.65, count=2000):
@@ -66,31 +50,3 @@ def test_the_interval_holds_the_truth_whatever_the_judge(right, narrower, n):
     runs = [_run(rng, right, n) for _ in range(1000)]
     assert 0.92 <= np.mean([run.low <= 0.65 <= run.high for run in runs]) <= 0.97
     assert np.mean([run.narrower or 1.0 for run in runs]) == pytest.approx(narrower, abs=0.05)
-
-
-@pytest.mark.slow
-def test_strata_of_disagreement_keep_the_coverage():
-    """Labels drawn by stratum are as valid as random ones, and narrower."""
-    rng = np.random.default_rng(7)
-    held = []
-    narrower = []
-    for _ in range(600):
-        strata = []
-        whole = [[], [], []]
-        for size, right, count in ((1600, 0.92, 60), (400, 0.55, 40)):
-            labels = (rng.random(size) < 0.65).astype(float)
-            verdicts = np.where(rng.random(size) < right, labels, 1 - labels)
-            strata.append(LabelStratum(labels[:count], verdicts[:count], verdicts[count:]))
-            whole[0].append(labels)
-            whole[1].append(verdicts)
-        labels = np.concatenate(whole[0])
-        verdicts = np.concatenate(whole[1])
-        drawn = rng.permutation(len(labels))
-        labels = labels[drawn]
-        verdicts = verdicts[drawn]
-        alone = prediction_powered(labels[:100], verdicts[:100], verdicts[100:])
-        found = stratified(strata)
-        held.append(found.low <= 0.65 <= found.high)
-        narrower.append((found.high - found.low) / (alone.high - alone.low))
-    assert 0.92 <= np.mean(held) <= 0.97
-    assert np.mean(narrower) < 0.98
