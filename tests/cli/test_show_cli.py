@@ -31,6 +31,23 @@ def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
     ] in sent
 
 
+def test_a_judge_without_a_name_is_shown_as_it_is_asked(genrm, call):
+    """Lists and NeMo Gym's roles are shown without a model, too; only pairs of a judge that nothing
+    describes stand in for its own.
+    """
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    stand_in = "no --model or --profile given"
+    for options, profile, is_stand_in in (
+        ("", "nemotron-plain", True),
+        ("--judging listwise", "listwise", False),
+        ("--compat nemo-gym", "nemotron+nemo-gym-3", False),
+    ):
+        shown = call("show in.jsonl", *options.split())
+        assert shown.code == 0
+        assert f", profile {profile}" in shown.out.decode().splitlines()[0]
+        assert (stand_in in shown.err) is is_stand_in
+
+
 def test_nothing_to_show_is_an_error(genrm, call):
     """Where nothing can be shown, the exit code is 3 and the error says why."""
     cases = [

@@ -99,10 +99,14 @@ def _show_requests(
     rollouts: Sequence[str], settings: Settings, group: str | None, limit: int, as_json: bool
 ) -> None:
     from genrm_cli.jobs.context import new_run
-    from genrm_cli.jobs.previews.shown_requests import STAND_IN_PROFILE, iter_shown_requests
+    from genrm_cli.jobs.previews.shown_requests import (
+        STAND_IN_PROFILE,
+        iter_shown_requests,
+        shows_stand_in,
+    )
+    from genrm_cli.settings.panel import judges_of
 
-    judge = settings.judge
-    if not (judge.model or judge.profile or settings.panel.judges):
+    if shows_stand_in(judges_of(settings)[0]):
         say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
     run = new_run(settings)
     for number, shown in enumerate(islice(iter_shown_requests(rollouts, run, group), limit)):

@@ -11,10 +11,10 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import only_task
 from genrm_cli.jobs.index import index_input
-from genrm_cli.judging.lookup import PROFILES
+from genrm_cli.judging.lookup import PROFILES, ProfileSource, source_of_profile
 from genrm_cli.judging.profiles.profile import AnyProfile, ChatMessage, Profile, render_messages
 from genrm_cli.settings import Settings, changed
-from genrm_cli.settings.panel import judges_of
+from genrm_cli.settings.panel import JudgeConfig, judges_of
 
 STAND_IN_PROFILE = "nemotron-plain"  # for a judge that is not named: what GenRMs are trained on
 _FIRST_REPLY = "(the judge's first reply)"
@@ -58,6 +58,11 @@ def iter_shown_requests(
         )
 
 
+def shows_stand_in(config: JudgeConfig) -> bool:
+    """Return whether nothing says how a judge is asked: neither its model nor a setting."""
+    return not config.judge.model and source_of_profile(config) is ProfileSource.DEFAULT
+
+
 def _iter_groups(
     inputs: Sequence[str], run: RunContext, key: str | None
 ) -> Iterator[tuple[Group, GroupPlan]]:
@@ -83,5 +88,6 @@ def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:
     if number >= len(plan.judges):
         return plan.graders[number - len(plan.judges)].profile
     profile = plan.judges[number].profile
-    given = judges_of(settings)[number].judge
-    return profile if profile and (given.model or given.profile) else PROFILES[STAND_IN_PROFILE]
+    if profile is None or shows_stand_in(judges_of(settings)[number]):
+        return PROFILES[STAND_IN_PROFILE]
+    return profile
