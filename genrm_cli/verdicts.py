@@ -285,13 +285,6 @@ def contradicts_itself(verdict: Verdict) -> bool:
     return (verdict.score_1 - verdict.score_2) * (MIDDLE_RANKING - verdict.ranking) < 0
 
 
-def echoes_score(verdict: Verdict) -> bool:
-    """Return whether the ranking only repeats the score of both responses (`5, 5, 5`), as small
-    models often write.
-    """
-    return verdict.score_1 == verdict.score_2 == verdict.ranking
-
-
 def verdict_after_swap(verdict: Verdict) -> Verdict:
     """Return the same opinion with the two responses in the other order."""
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)

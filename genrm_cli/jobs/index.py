@@ -116,7 +116,6 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         why = self.plan.why_not_compared(rollout)
         self.metrics.blank_responses += why is not None and why.reason is Reason.BLANK
         self.metrics.truncated_responses += rollout.is_truncated
-        self.metrics.excluded_rollouts += rollout.excluded is not None
         self.metrics.rollouts_with_media += bool(unseen_media(rollout, self.plan.view))
         if why is None:
             self.metrics.missing_fields.update(self.plan.missing_fields(rollout))

@@ -28,7 +28,6 @@ VERDICT_FIGURES = (
     "flip_rate",
     "contradiction_rate",
     "tie_rate",
-    "echoed_ranking_rate",
     "repeat_agreement",
 )
 COMPONENT_FIGURES = ("components", "reward_sources")
@@ -51,7 +50,6 @@ class RunMetrics(Mergeable):
     duplicate_rollouts: int = 0
     blank_responses: int = 0
     truncated_responses: int = 0
-    excluded_rollouts: int = 0
     rollouts_with_media: int = 0
     missing_fields: Counter[str] = field(default_factory=Counter)
     stripped_tokens: int = 0
@@ -249,11 +247,6 @@ class RunMetrics(Mergeable):
     def tie_rate(self) -> float | None:
         """Share of verdicts that prefer neither response."""
         return self.pairs.share_of(self.pairs.ties)
-
-    @property
-    def echoed_ranking_rate(self) -> float | None:
-        """Share of rankings that only repeat the score of both responses."""
-        return self.pairs.share_of(self.pairs.echoes)
 
     @property
     def pairs_of_repeats(self) -> int:

@@ -10,7 +10,6 @@ from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import (
     Verdict,
     contradicts_itself,
-    echoes_score,
     preferred,
     verdict_after_swap,
 )
@@ -74,7 +73,6 @@ class VerdictCounts(Mergeable):
             ties.
         contradictions: verdicts whose scores prefer one response and whose ranking prefers the
             other.
-        echoes: verdicts whose ranking only repeats the score of both responses.
         both_orders: pairs judged in both orders. Those that do not agree flip.
         repeats: pairs of repeats of a comparison.
     """
@@ -83,7 +81,6 @@ class VerdictCounts(Mergeable):
     decided: int = 0
     first_wins: int = 0
     contradictions: int = 0
-    echoes: int = 0
     both_orders: Agreement = field(default_factory=Agreement)
     repeats: Agreement = field(default_factory=Agreement)
 
@@ -128,7 +125,6 @@ class VerdictCounts(Mergeable):
         """Add a verdict on a pair."""
         self.verdicts += 1
         self.contradictions += contradicts_itself(verdict)
-        self.echoes += echoes_score(verdict)
         lead = preferred(verdict)
         self.decided += lead != 0
         self.first_wins += lead > 0

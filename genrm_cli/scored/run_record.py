@@ -164,7 +164,6 @@ class RunTotals:
     duplicate_rollouts: int
     blank_responses: int
     truncated_responses: int
-    excluded_rollouts: int
     rollouts_with_media: int
     missing_fields: Mapping[str, int]
     stripped_tokens: int
@@ -212,7 +211,6 @@ class RunTotals:
     flip_rate: float | None
     contradiction_rate: float | None
     tie_rate: float | None
-    echoed_ranking_rate: float | None
     pairs_of_repeats: int
     repeat_agreement: float | None
     panel: PanelSummary | None

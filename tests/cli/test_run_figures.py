@@ -153,7 +153,6 @@ METRICS = {
     "pairs_in_both_orders": 29,
     "flip_rate": 0.137931034,
     "tie_rate": 0.03125,
-    "echoed_ranking_rate": 0.09375,
     "groups_without_spread": 1,
     "groups_noisy": 1,
     "reliability_interval": [0.530242472, 0.874748115],

@@ -68,7 +68,7 @@ def test_the_summary_of_nothing_is_honest():
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 
 
-def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
+def test_contradictions_are_a_share_of_the_verdicts_on_pairs():
     """A tie contradicts nothing; grades of single responses have no ranking of their own and do not
     count.
     """
@@ -84,7 +84,6 @@ def test_contradictions_and_echoes_are_shares_of_the_verdicts_on_pairs():
     metrics.add_measures(GroupMeasures(verdicts=grades))
     summary = summary_of(metrics, 1.0)
     assert summary["contradiction_rate"] == 0.2
-    assert summary["echoed_ranking_rate"] == 0.1
 
 
 def test_every_comparison_is_counted_once():
