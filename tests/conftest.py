@@ -153,13 +153,7 @@ def fresh_clients() -> Iterator[None]:
 @pytest.fixture
 def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> str:
     """Point all S3 clients of a test, and of its child processes, at the server; its URL."""
-    from genrm_cli.storage.s3.connection import s3_client
-    from genrm_cli.storage.store import Store
-
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_endpoint)
-    default = s3_client(None, Store().max_attempts)
-    if default.meta.endpoint_url != s3_endpoint:  # made by a test without this fixture
-        s3_client.cache_clear()
     return s3_endpoint
 
 

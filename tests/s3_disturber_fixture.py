@@ -105,7 +105,7 @@ class DisturbedS3(ThreadingHTTPServer):
     """An S3 endpoint that works as the one behind it, until rules are given.
 
     Attributes:
-        url: what a user would pass as --s3-endpoint-url.
+        url: what a user would set as AWS_ENDPOINT_URL.
     """
 
     daemon_threads = True
@@ -304,8 +304,7 @@ def disturbed_s3(s3_endpoint: str) -> Iterator[DisturbedS3]:
     """Give a test the endpoint with no rules and no requests so far; its bucket comes from
     `s3_bucket`.
 
-    Nothing points at it by itself: pass `--s3-endpoint-url`, `StorageSettings(...)` or
-    AWS_ENDPOINT_URL."""
+    Nothing points at it by itself: set AWS_ENDPOINT_URL."""
     with DisturbedS3(s3_endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()

@@ -1,12 +1,13 @@
 """Settings for input, journal, batches, output, trackers, storage and the server."""
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.catalog import INPUT_FORMATS
 from genrm_cli.extensions import Seam
 from genrm_cli.settings.declare import duration, reward_setting, setting
-from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT, URL
+from genrm_cli.settings.kinds import ON_FAILURE, REQUIREMENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,12 +229,14 @@ class TrackingSettings:
 class StorageSettings:
     """Access to S3."""
 
-    s3_endpoint_url: str | None = setting(
-        "S3-compatible endpoint (MinIO, OVH, ...). AWS_ENDPOINT_URL works too.", kind=URL
-    )
     any_prefix: bool = setting(
         "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.", False
     )
+
+    @property
+    def endpoint_url(self) -> str | None:
+        """Endpoint of an S3-compatible store; boto3 reads the variable itself."""
+        return os.environ.get("AWS_ENDPOINT_URL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,8 +135,6 @@ def test_episodes_go_to_s3_below_rl(call, s3_bucket, s3, monkeypatch):
         "good",
         "--episodes",
         1,
-        "--s3-endpoint-url",
-        s3,
     )
     call(*collect, "--run-id", "night_7", "-o", output).ended(0)
     listed = s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name, Prefix="rl/")["Contents"]

@@ -134,13 +134,9 @@ def test_a_listing_that_is_refused_fails_alone(call, s3_bucket, aws, disturbed_s
     put(s3_bucket, "rl/x/a.jsonl", "rl/y/b.jsonl")
     disturbed_s3.rule(method="GET", query={"prefix": "rl/x/"}, answer={"code": "AccessDenied"})
     bucket = f"s3://{s3_bucket.name}"
-    flags = (
-        *LEXICAL,
-        *NOW,
-        "--s3-endpoint-url",
-        disturbed_s3.url,
-    )
-    finished = call("score", f"{bucket}/rl/x/", f"{bucket}/rl/y/", *flags, **aws).ended(5)
+    aws["AWS_ENDPOINT_URL"] = disturbed_s3.url
+    places = f"{bucket}/rl/x/", f"{bucket}/rl/y/"
+    finished = call("score", *places, *LEXICAL, *NOW, **aws).ended(5)
     assert "rl/y/b.scored.jsonl" in keys_in(s3_bucket)
     assert "1 failed" in last_line(finished)
 
@@ -158,7 +154,7 @@ def test_an_output_that_cannot_be_put_fails_alone(call, s3_bucket, aws, disturbe
         *LEXICAL,
         *NOW,
     )
-    call(*arguments, "--s3-endpoint-url", disturbed_s3.url, **aws).ended(5)
+    call(*arguments, **aws | {"AWS_ENDPOINT_URL": disturbed_s3.url}).ended(5)
     keys = keys_in(s3_bucket)
     assert "rl/a.scored.jsonl" not in keys
     assert not [key for key in keys if ".lease-" in key or "unfinished" in key]

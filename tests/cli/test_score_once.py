@@ -33,8 +33,8 @@ def at(judge, *more):
 
 
 def through(disturbed_s3):
-    """Return the arguments that name the endpoint that fails when told to."""
-    return ("--s3-endpoint-url", disturbed_s3.url)
+    """Return the variable that names the endpoint that fails when told to."""
+    return {"AWS_ENDPOINT_URL": disturbed_s3.url}
 
 
 def body(groups=1, size=3):
@@ -200,11 +200,11 @@ def test_a_role_that_may_not_delete_scores_again_and_again(
         f"s3://{s3_bucket.name}/rl/env/",
         *LEXICAL,
         *NOW,
-        *through(disturbed_s3),
     )
+    environment = aws | through(disturbed_s3)
     for finished in (
-        genrm.run(*arguments, **aws),
-        call(*arguments, "--force", **aws),
+        genrm.run(*arguments, **environment),
+        call(*arguments, "--force", **environment),
     ):  # the first owner is gone
         assert finished.code == 0, finished.err
         assert "3 scored" in finished.err, finished.err
@@ -234,7 +234,7 @@ def test_an_input_that_is_gone_when_its_turn_comes_waits(call, s3_bucket, aws, d
         method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"}
     )
     finished = call(
-        "score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, *through(disturbed_s3), **aws
+        "score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **aws | through(disturbed_s3)
     )
     assert finished.code == 0, finished.err
     assert "gone since it was listed" in finished.err, finished.err
@@ -336,8 +336,8 @@ def test_an_endpoint_that_is_not_s3_is_an_error(call):
     }.items():
         with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
             threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            endpoint = ("--s3-endpoint-url", f"http://127.0.0.1:{server.server_port}")
-            finished = call("score", f"s3://bucket/{name}", *LEXICAL, *endpoint)
+            endpoint = f"http://127.0.0.1:{server.server_port}"
+            finished = call("score", f"s3://bucket/{name}", *LEXICAL, AWS_ENDPOINT_URL=endpoint)
             server.shutdown()
         assert finished.code == 5, finished.err
         assert "check the S3 endpoint" in " ".join(finished.err.split()), case

@@ -98,8 +98,6 @@ class Cron:
         """Return the command line."""
         places = (
             uri or self.uri(),
-            "--s3-endpoint-url",
-            self.s3.url,
             "--min-age",
             "0s",
         )
@@ -114,18 +112,18 @@ class Cron:
 
     def run(self, *more: object, uri: str | None = None) -> Finished:
         """Score to the end, within this process."""
-        environment = {"XDG_STATE_HOME": str(self.machine.state_folder)}
+        environment = {"XDG_STATE_HOME": str(self.machine.state_folder), **self._access}
         finished = call_here(self.arguments(*more, uri=uri), environment)
         return finished._replace(err=" ".join(finished.err.split()))
 
     def start(self, *more: object, uri: str | None = None) -> "subprocess.Popen[bytes]":
         """Begin to score, in a process of its own."""
-        return self.machine.start(*self.arguments(*more, uri=uri), **CREDENTIALS)
+        return self.machine.start(*self.arguments(*more, uri=uri), **self._access)
 
     def fork(self, *more: object) -> ForkedGenrm:
         """Begin to score, in a fork of a process that is ready to."""
         return ForkedGenrm(
-            self.arguments(*more), self.machine.folder, self.machine.environment(**CREDENTIALS)
+            self.arguments(*more), self.machine.folder, self.machine.environment(**self._access)
         )
 
     def wait_for_requests(self, count: int) -> None:
@@ -136,6 +134,10 @@ class Cron:
     def asked(self) -> int:
         """How often the judge was asked."""
         return int(self.judge.stats()["requests"])
+
+    @property
+    def _access(self) -> dict[str, str]:
+        return CREDENTIALS | {"AWS_ENDPOINT_URL": self.s3.url}
 
     def _listed(self, prefix: str) -> list[Json]:
         pages = self.client.get_paginator("list_objects_v2").paginate(

@@ -126,13 +126,16 @@ def test_verdicts_from_before_the_second_place_are_copied(s3_bucket):
 @pytest.mark.parametrize(
     "says", ["access denied", pytest.param("cannot reach", marks=pytest.mark.slow)]
 )
-def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(disturbed_s3, says):
+def test_a_second_place_that_cannot_be_read_ends_the_work_before_it_begins(
+    disturbed_s3, says, monkeypatch
+):
     """A journal whose copies cannot be listed is not opened: what they hold would be paid for
     twice.
     """
     disturbed_s3.rule(answer={"code": "AccessDenied"})
     url = disturbed_s3.url if says == "access denied" else "http://127.0.0.1:9"
-    run = new_run(settings_from(journal="s3://bucket/rl/j/", s3_endpoint_url=url))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    run = new_run(settings_from(journal="s3://bucket/rl/j/"))
 
     async def open_it():
         async with open_journal(SCORED, run):

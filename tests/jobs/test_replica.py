@@ -5,7 +5,6 @@ from typing import Any
 import orjson
 import pytest
 from polling import until
-from s3_disturber_fixture import DisturbedS3
 
 from genrm_cli.errors import StorageError
 from genrm_cli.jobs.context import new_run
@@ -20,15 +19,14 @@ DENIED = {"code": "AccessDenied"}
 class Place:
     """A folder on S3 that segments go to, through the disturber."""
 
-    def __init__(self, bucket: Any, s3: DisturbedS3) -> None:
+    def __init__(self, bucket: Any) -> None:
         self._bucket = bucket
-        self._s3 = s3
         self.folder = f"s3://{bucket.name}/rl/j/run-1/"
         self.events: list[Event] = []
 
     def segments(self, calls: int, age_s: float = 60.0) -> JournalReplica:
         """Make the copier."""
-        settings = settings_from(segment_calls=calls, s3_endpoint_url=self._s3.url)
+        settings = settings_from(segment_calls=calls)
         run = new_run(settings, on_event=self.events.append)
         return JournalReplica(self.folder, run, age_s)
 
@@ -53,9 +51,10 @@ class Place:
 
 
 @pytest.fixture
-def place(s3_bucket, disturbed_s3):
+def place(s3_bucket, disturbed_s3, monkeypatch):
     """Give a folder with nothing in it."""
-    return Place(s3_bucket, disturbed_s3)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", disturbed_s3.url)
+    return Place(s3_bucket)
 
 
 async def has_room(segments):

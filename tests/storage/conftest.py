@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 
-from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.store import Store
 
 
@@ -55,8 +54,8 @@ class ScriptedS3:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        self.store = Store(StorageSettings(s3_endpoint_url=endpoint), max_attempts=2)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.store = Store(max_attempts=2)
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def always(self, status: int, content: bytes, **headers: str) -> None:
@@ -74,7 +73,10 @@ def scripted_server() -> Iterator[ScriptedS3]:
 
 
 @pytest.fixture
-def scripted_s3(scripted_server: ScriptedS3, no_real_aws: None) -> ScriptedS3:
+def scripted_s3(
+    scripted_server: ScriptedS3, no_real_aws: None, monkeypatch: pytest.MonkeyPatch
+) -> ScriptedS3:
     """Give the endpoint with no requests so far; the test sets its `answer`."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", scripted_server.url)
     scripted_server.requests = []
     return scripted_server

@@ -13,7 +13,6 @@ import pytest
 from genrm_process import PACKAGE_ROOT
 from processes import start_process
 
-from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.leases import Lease, LeaseLostError, OtherLease, take_lease
 from genrm_cli.storage.store import Store
 
@@ -21,7 +20,6 @@ STORE = Store()
 _TAKE = """
 import sys
 from genrm_cli.storage.leases import Lease, take_lease
-from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.store import Store
 print("ready", flush=True)
 sys.stdin.readline()
@@ -266,9 +264,10 @@ def test_rubbish_in_a_lease_counts_until_it_expires(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed_s3):
+def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed_s3, monkeypatch):
     """A role without the right to delete takes over all the same: the highest number counts."""
-    store = Store(StorageSettings(s3_endpoint_url=disturbed_s3.url), max_attempts=1)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", disturbed_s3.url)
+    store = Store(max_attempts=1)
     output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
     STORE.at(f"s3://{s3_bucket.name}/rl/x.lease-1").create(b"rubbish")
     time.sleep(1.1)
@@ -280,10 +279,11 @@ def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed
 
 
 @pytest.mark.slow
-def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket, disturbed_s3):
+def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket, disturbed_s3, monkeypatch):
     """Of two runs that create the same lease, the one whose content was replaced writes nothing."""
     disturbed_s3.rule(method="PUT", strip=["if-none-match"])
-    store = Store(StorageSettings(s3_endpoint_url=disturbed_s3.url))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", disturbed_s3.url)
+    store = Store()
     first = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", store=store)
     assert store.at(first.uri).create(b"of one that looked at the same moment")
     for act in (first.verify, first.renew):

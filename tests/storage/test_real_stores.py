@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from genrm_process import Genrm, make_rollouts
 
-from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.leases import Lease, OtherLease, take_lease
 from genrm_cli.storage.store import Store
 
@@ -34,7 +33,8 @@ def store(real_store, monkeypatch, fresh_clients):
     """Point the package at the store, with credentials that it takes."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", real_store.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", real_store.secret_key)
-    return Store(StorageSettings(s3_endpoint_url=real_store.url))
+    monkeypatch.setenv("AWS_ENDPOINT_URL", real_store.url)
+    return Store()
 
 
 def names_in(bucket, real_store):
@@ -90,11 +90,10 @@ def test_whole_runs(
         "AWS_ACCESS_KEY_ID": real_store.access_key,
         "AWS_SECRET_ACCESS_KEY": real_store.secret_key,
         "AWS_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": real_store.url,
     }
     places = (
         f"s3://{bucket}/rl/env/",
-        "--s3-endpoint-url",
-        real_store.url,
         "--min-age",
         0,
     )

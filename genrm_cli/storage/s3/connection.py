@@ -204,7 +204,7 @@ _WITHOUT_REASON = ("400", "403", "404")
 @cache
 def s3_client(endpoint_url: str | None, max_attempts: int) -> "S3Client":
     """Return the cached client for these settings; creating one takes 0.1 s and resolves the
-    credentials. None leaves the endpoint to the AWS configuration.
+    credentials. `endpoint_url` is AWS_ENDPOINT_URL, which boto3 reads; None without it.
     """
     session = boto3.Session()
     config = Config(
@@ -215,7 +215,7 @@ def s3_client(endpoint_url: str | None, max_attempts: int) -> "S3Client":
         retries={"mode": "standard", "total_max_attempts": max_attempts},
     )
     try:
-        client = session.client("s3", endpoint_url=endpoint_url, config=config)
+        client = session.client("s3", config=config)
     except ValueError as error:
         endpoint = without_password(endpoint_url or "from the AWS settings")
         raise UsageError(

@@ -162,7 +162,7 @@ class S3Object(Location):
     def _client(self) -> Iterator["S3Client"]:
         """Provide the client; its exceptions become errors about this object."""
         with s3_faults(self.uri):
-            yield s3_client(self._settings.s3_endpoint_url, self._max_attempts)
+            yield s3_client(self._settings.endpoint_url, self._max_attempts)
 
     def _iter_keys(self, bucket: str, prefix: str, *, flat: bool) -> Iterator[Found]:
         """Yield each object whose key starts with a prefix, with its age by the clock of S3, page
