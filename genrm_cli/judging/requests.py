@@ -142,6 +142,18 @@ class Reply(NamedTuple):
         )
 
 
+# Servers' words for a reply that ends by itself: OpenAI, TGI and llama.cpp, Anthropic.
+_FINISHED = frozenset(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls"))
+
+
+def unfinished_reason(reply: Reply) -> str | None:
+    """Return why a reply may go on, in the server's word, empty if it gave none; None for a
+    finished one.
+    """
+    reason = (reply.finish_reason or "").lower()
+    return None if reason in _FINISHED else reason
+
+
 def count_reply(outcome: Outcome, reply: Reply) -> None:
     """Add the text and the tokens of a reply to an outcome."""
     outcome.prompt_tokens += reply.prompt_tokens or 0

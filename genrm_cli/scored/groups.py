@@ -17,6 +17,7 @@ import numpy as np
 from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
+from genrm_cli.rollouts.views import with_one_reading
 from genrm_cli.scored.files import REMEDY, ScoredInput, read_run_record
 from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
@@ -119,7 +120,9 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
             self.metrics = read_run_record(sibling(self._scored.uri, ".metrics.json"), store)
 
     def iter_groups(self) -> Iterator[ScoredGroup]:
-        """Yield the groups in the order of their first lines."""
+        """Yield the groups in the order of their first lines; each in the reading that was
+        judged.
+        """
         rows_of = _members(self._groups, len(self._keys))
         lines_of = _members(self._asked, len(self._keys))
         for number, key in enumerate(self._keys):
@@ -128,6 +131,10 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                 ScoredRollout(rollout, line, record) for _, rollout, (line, record) in stored
             ]
             members.sort(key=lambda each: each.line.index)
+            read = with_one_reading([each.rollout for each in members])
+            members = [
+                replace(each, rollout=rollout) for each, rollout in zip(members, read, strict=True)
+            ]
             yield ScoredGroup(
                 key,
                 tuple(members),

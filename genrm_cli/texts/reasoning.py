@@ -31,6 +31,15 @@ _QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
 _TAG_OR_QUOTE = re.compile(rf"{_TAG.pattern}|(?P<quote>{_QUOTE.pattern})", re.IGNORECASE)
 # Indented by four spaces, it is code itself.
 _FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+# Thoughts that count at the beginning only, because answers hold such words and elements: Granite,
+# HyperCLOVA X, whose thoughts are a role, and tags of prompts.
+_LEADING = re.compile(
+    r"\s*(?:here(?: is|'s) my thought process:(?P<said>.*?)here(?: is|'s) my response:|"
+    r"(?:(?:<\|im_start\|>)?assistant)?/think\n(?P<role>.*?)<\|im_end\|>\s*"
+    r"(?:<\|im_start\|>)?assistant\n|"
+    r"<(?P<tag>reason|scratchpad)>(?P<tagged>.*?)(?:</(?P=tag)>|\Z))",
+    re.IGNORECASE | re.DOTALL,
+)
 _CHANNEL = re.compile(
     r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>",
     re.IGNORECASE,
@@ -121,6 +130,15 @@ def split_reasoning(text: str) -> Split:
     line and is never closed extends to the end. Tags in quotes, backticks or fenced code are part
     of the answer, as is a block without a word of reasoning that follows other text on its line.
     Text without tags is returned unchanged."""
+    if (leading := _LEADING.match(text)) is not None:
+        rest = _split_marked(text[leading.end() :].strip())
+        thoughts = leading[_thought_in(leading)].strip(), rest.reasoning
+        return Split("\n\n".join(filter(None, thoughts)), rest.answer)
+    return _split_marked(text)
+
+
+def _split_marked(text: str) -> Split:
+    """Split a text at the markers that count wherever they stand."""
     if "<|channel|>" in text:
         return _split_channels(text, list(_CHANNEL.finditer(text)))
     if _in_bare_channels(text):
@@ -191,7 +209,18 @@ def _iter_tags(text: str) -> Iterator[_ThoughtTag]:
         found = _iter_channels(_BARE_CHANNEL.finditer(text))
     if any(sign in text for sign in _SIGNS_OF_TAGS):
         found = sorted((*found, *_iter_plain_tags(text)))
+    if (leading := _LEADING.match(text)) is not None:
+        start, end = leading.span(_thought_in(leading))
+        marks = [_ThoughtTag(leading.start(), start, True, "leading")]
+        if end < leading.end():
+            marks.append(_ThoughtTag(end, leading.end(), False, "leading"))
+        found = sorted((*found, *marks))
     yield from found
+
+
+def _thought_in(leading: re.Match[str]) -> str:
+    """Return the group of a match of `_LEADING` that holds the thought."""
+    return next(name for name in ("said", "role", "tagged") if leading[name] is not None)
 
 
 def _iter_channels(marks: Iterable[re.Match[str]]) -> Iterator[_ThoughtTag]:

@@ -28,11 +28,17 @@ def test_turns_are_sent_as_they_are():
 
 
 def test_any_text_is_an_answer_and_no_text_is_a_failure():
-    """A turn that the limit cut is a turn; silence is a failure with its kind."""
+    """A turn that a limit or its server cut is a turn; silence is a failure with its kind. A server
+    that gives no reason has cut nothing.
+    """
     cases = [
         (Reply("Hi."), ChatTurn()),
         (Reply("Hi, and", finish_reason="length"), ChatTurn(is_truncated=True)),
+        (Reply("Hi.", finish_reason="EOS_TOKEN"), ChatTurn()),
+        (Reply("Hi, and", finish_reason="max_tokens"), ChatTurn(is_truncated=True)),
+        (Reply("Hi, and", finish_reason="abort"), ChatTurn(is_truncated=True)),
         (Reply(" \n"), FailureKind.EMPTY),
+        (Reply("", finish_reason="abort"), FailureKind.TRUNCATED),
         (Reply("", finish_reason="length"), FailureKind.TRUNCATED),
         (Reply("", refusal="I won't."), FailureKind.REFUSED),
         (Reply("", finish_reason="content_filter"), FailureKind.REFUSED),

@@ -1,8 +1,10 @@
 """Fields that the user names: a path says what is a group, and nothing at or below one vanishes."""
 
+import json
+
 import pytest
 
-from genrm_cli.rollouts.formats import named_fields
+from genrm_cli.rollouts.formats import named_fields, recognise
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 PIRATE = "You always answer in the style of a pirate."
@@ -45,6 +47,41 @@ def test_a_list_of_turns_is_no_list_of_responses():
     talk = [{"message": said("Q", "user")}, {"message": said("A")}]
     with pytest.raises(UnreadableRecordError, match="role: assistant, user"):
         shown({"talk": talk}, "talk.message")
+
+
+def test_objects_of_unknown_kinds_are_no_responses():
+    """They may be turns or parts of one, so the refusal names the texts in them; a path through
+    the list, a list of texts, and objects that name their text as a response are a group.
+    """
+    texts = ["First.", "Second."]
+    for name in ("text", "content", "value", "said"):
+        record = {"prompt": "Name one.", "samples": [{name: text} for text in texts]}
+        for read in (recognise(record).read, named_fields("samples", "prompt").read):
+            with pytest.raises(UnreadableRecordError, match=f"samples.{name}"):
+                read(record)
+        assert shown(record, f"samples.{name}", "prompt") == (["Name one."], texts)
+    named = [{"response": text} for text in texts]
+    for samples in (texts, named):
+        record = {"prompt": "Name one.", "samples": samples}
+        assert shown(record, "samples", "prompt") == (["Name one."], texts)
+        assert [each.answer for each in recognise(record).read(record)] == texts
+
+
+def test_a_call_in_two_columns_of_json_is_read():
+    """Both sides say what they are; a policy that writes such JSON itself is shown as it is."""
+    request = json.dumps({"messages": [said(PIRATE, "system"), said(ASKED, "user")]})
+    reply = json.dumps({"choices": [{"message": said("A."), "finish_reason": "stop"}]})
+    assert shown({"sent": request, "came": reply}, "came", "sent") == ([PIRATE, ASKED], ["A."])
+    assert shown({"sent": ASKED, "came": reply}, "came", "sent") == ([ASKED], [reply])
+
+
+def test_a_raw_reply_beside_its_text_holds_nothing_new():
+    """Why it stopped is no text of anybody, as an object or as its JSON text."""
+    raw = {"choices": [{"message": said("It is a cat."), "finish_reason": "stop"}]}
+    for value in (raw, json.dumps(raw)):
+        record = {"prompt": ASKED, "response": "It is a cat.", "raw_response": value}
+        (rollout,) = recognise(record).read(record)
+        assert rollout.answer == "It is a cat."
 
 
 def test_one_message_is_a_prompt():

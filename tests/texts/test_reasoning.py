@@ -6,7 +6,7 @@ from linear_time import LINEAR, growth
 
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.rollout import Reasoning, Text
-from genrm_cli.texts.reasoning import split_reasoning, strip_end_tokens
+from genrm_cli.texts.reasoning import find_answer, split_reasoning, strip_end_tokens
 
 
 def test_blocks_of_reasoning_are_removed_wherever_they_stand():
@@ -99,6 +99,31 @@ def test_a_text_becomes_reasoning_and_answer():
     assert items_of_text("") == ()
 
 
+def test_thoughts_that_only_begin_a_text_are_told_by_their_markers():
+    """Granite, HyperCLOVA X, and tags that are elements of an answer anywhere else."""
+    cases = [
+        "Here is my thought process: {}\n\nHere is my response: {}",
+        "Here's my thought process:\n{}\nHere's my response:\n{}",
+        "/think\n{}<|im_end|>\n<|im_start|>assistant\n{}",
+        "<|im_start|>assistant/think\n{}<|im_end|>\n<|im_start|>assistant\n{}",
+        "<reason>{}</reason>{}",
+        "\n<scratchpad>\n{}\n</scratchpad>\n{}",
+    ]
+    for case in cases:
+        text = case.format("Is it [[B]]?", "It is [[A]].")
+        assert split_reasoning(text)[:2] == ("Is it [[B]]?", "It is [[A]].")
+        assert text[find_answer(text).start :].strip() == "It is [[A]]."
+    assert split_reasoning("<scratchpad>Is it") == ("Is it", "", True)
+    assert find_answer("<reason>Is it").open_tag == "<reason>"
+    for text in (
+        "<error><reason>Not found</reason></error>",
+        "Here is my thought process: I add, then divide.",
+        "/think\nis a switch.",
+    ):
+        assert split_reasoning(text) == ("", text, True)
+        assert find_answer(text) == (0, "")
+
+
 @given(st.text(alphabet="ab<>/think|[]\n`'\"", max_size=60))
 def test_any_text_is_split(text):
     """Whatever a text holds, its answer is no longer than the text."""
@@ -116,6 +141,8 @@ def test_hostile_texts_are_read_in_linear_time():
         "'<think>' ",
         "```\n<think>",
         "analysisassistantfinal",
+        "<reason>a</reason>",
+        "here is my thought process:",
     ]
     for piece in cases:
         assert growth(items_of_text, piece, after="x") <= LINEAR

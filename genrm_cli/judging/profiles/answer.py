@@ -15,13 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from genrm_cli.judging.requests import BrokenForms, Prompt, Reply
+from genrm_cli.judging.requests import BrokenForms, Prompt, Reply, unfinished_reason
 from genrm_cli.texts.reasoning import find_answer, iter_tag_spans, strip_end_tokens
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
-# Servers' words for a reply that ends by itself: OpenAI, TGI and llama.cpp, Anthropic.
-_FINISHED = frozenset(("stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls"))
 _CUT_OFF = "length"
 # May follow a verdict without making it one of several words.
 _CLOSING_SIGNS = re.compile(r"[\s*_`\"'.)]*")
@@ -122,7 +120,7 @@ def _parse_answer(
         raise unreadable(
             f"refused: {excerpt(reply.refusal or 'content_filter')}", FailureKind.REFUSED
         )
-    unfinished = _unfinished(reply)
+    unfinished = unfinished_reason(reply)
     start = find_answer(reply.text).start
     answer = Answer(reply.text[start:], start, unfinished, prompt.broken)
     if not answer.text.strip():
@@ -146,11 +144,6 @@ def _parse_answer(
         ):
             raise ambiguous("two verdicts, and the end of a thought between them")
     return parsed
-
-
-def _unfinished(reply: Reply) -> str | None:
-    reason = (reply.finish_reason or "").lower()
-    return None if reason in _FINISHED else reason
 
 
 def _truncated(reason: str, found: str) -> UnreadableError:

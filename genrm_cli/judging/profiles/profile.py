@@ -51,6 +51,7 @@ from genrm_cli.judging.requests import (
     PairwisePrompt,
     Prompt,
     Reply,
+    unfinished_reason,
 )
 from genrm_cli.neutralise.forms import FRAME, TOKENS, Forms, forms_of
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Grades, Judgment, Verdict
@@ -143,16 +144,18 @@ def _continue_chat(shown: ChatPrompt) -> list[ChatMessage]:
 
 
 def _parse_turn(reply: Reply, _: ChatPrompt) -> ChatTurn | Failure:
+    unfinished = unfinished_reason(reply)
     if reply.text.strip():
-        return ChatTurn(is_truncated=reply.finish_reason == "length")
-    if reply.finish_reason == "length":
-        return Failure(
-            FailureKind.TRUNCATED, "the token limit cut the reply off before its first word"
-        )
-    if reply.refusal or reply.finish_reason == "content_filter":
+        # A server may give no reason at all.
+        return ChatTurn(is_truncated=bool(unfinished))
+    if reply.refusal or unfinished == "content_filter":
         return Failure(
             FailureKind.REFUSED,
             f"the server filtered the reply: {reply.refusal or 'content_filter'}",
+        )
+    if unfinished:
+        return Failure(
+            FailureKind.TRUNCATED, f"cut off before its first word (finish_reason: {unfinished})"
         )
     return Failure(FailureKind.EMPTY, "the reply is empty")
 

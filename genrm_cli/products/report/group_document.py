@@ -13,7 +13,6 @@ from genrm_cli.rollouts.rollout import (
     Turn,
     call_text,
 )
-from genrm_cli.rollouts.views import with_one_reading
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout
 
 _DIGITS = 4  # for people: more would only make the page larger
@@ -35,15 +34,11 @@ def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
 def group_document(group: ScoredGroup, mask: Mask) -> Record:
     """Return a group whose labels are masked, JSON-ready; its texts are masked here."""
     prompt = group.members[0].rollout.prompt
-    rollouts = with_one_reading([each.rollout for each in group.members])
     return {
         "key": group.key,
         "reliability": rounded(group.line.reliability),
         "prompt": [[turn.role, mask(turn.text)] for turn in prompt],
-        "rollouts": [
-            _rollout(replace(each, rollout=rollout), prompt, mask)
-            for each, rollout in zip(group.members, rollouts, strict=True)
-        ],
+        "rollouts": [_rollout(each, prompt, mask) for each in group.members],
         "comparisons": [_comparison(each, mask) for each in group.comparisons],
     }
 

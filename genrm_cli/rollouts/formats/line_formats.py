@@ -15,7 +15,12 @@ from genrm_cli.rollouts.formats.shapes import (
     read_conversation,
 )
 from genrm_cli.rollouts.reading.account import repeated_reference
-from genrm_cli.rollouts.reading.answers import FAILED, alternatives_of, is_reply
+from genrm_cli.rollouts.reading.answers import (
+    FAILED,
+    alternatives_of,
+    is_reply,
+    refuse_unknown_objects,
+)
 from genrm_cli.rollouts.reading.known_names import MANY_RESPONSES, REFERENCES, Fields
 from genrm_cli.rollouts.reading.line_fields import (
     CONVERSATIONS,
@@ -85,6 +90,8 @@ def _read_completion(record: Record) -> list[Rollout]:
     elif responses is None:
         rollouts = [read_completion(record, asked, response, **known)]
     else:
+        if read.response and isinstance(response, list):
+            refuse_unknown_objects(read.response[0], response)
         # Other calls may have had the prompt of a reply.
         is_group = not (read.prompt and isinstance(response, dict))
         rollouts = read_alternatives(record, asked, responses, is_group=is_group, **known)

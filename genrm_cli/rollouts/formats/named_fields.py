@@ -22,7 +22,12 @@ from genrm_cli.rollouts.formats.shapes import (
     splits_conversation,
 )
 from genrm_cli.rollouts.reading.account import iter_texts_by_path, shown_text, unread_text
-from genrm_cli.rollouts.reading.answers import asked_of, is_api_choices
+from genrm_cli.rollouts.reading.answers import (
+    asked_of,
+    call_in,
+    is_api_choices,
+    refuse_unknown_objects,
+)
 from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.line_fields import (
     parts_of,
@@ -87,7 +92,7 @@ def named_fields(
         found = fields_in(record)
         task = None if id_field is None else identifier(_value_at(record, id_field))
         known: dict[str, Any] = {} if task is None else {"task": f"{id_field}:{task}"}
-        asked = prompt_of(record, found)
+        asked, responses = call_in(prompt_of(record, found), responses)
         _refuse_turns(record, response_field, responses)
         through = lists_on(record, response_field)
         if not through and splits_conversation(asked, responses):
@@ -95,6 +100,8 @@ def named_fields(
             rollout = read_conversation(record, responses, **known)
             rollouts = [replace(rollout, prompt=(*asked_of(asked).turns, *rollout.prompt))]
         elif isinstance(responses, list) and (through or not is_messages(responses)):
+            if not through:
+                refuse_unknown_objects(response_field, responses)
             rollouts = read_alternatives(record, asked, responses, **known)
         else:
             rollouts = [read_completion(record, asked, responses, **known)]

@@ -81,7 +81,13 @@ def iter_texts_by_path(
     """
 
     def walk(
-        value: object, path: str, name: str, is_part: bool, in_message: bool, depth: int
+        value: object,
+        path: str,
+        name: str,
+        is_part: bool,
+        in_message: bool,
+        depth: int,
+        is_whole: bool = False,
     ) -> Iterator[FoundText]:
         if settled is not None and (path in settled or role_named(name) in _SETTLED):
             return
@@ -89,20 +95,23 @@ def iter_texts_by_path(
         is_log = name == "message" and isinstance(value, str)
         is_part = is_part or (part_named(name) is not None and not is_log)
         inner = json_in(value) if isinstance(value, str) else value
+        is_whole = is_whole or inner is not value
         if depth > _MAX_DEPTH:
             yield FoundText(path, name, "(nested too deeply)", True)
         elif isinstance(inner, list):
             if inner and isinstance(inner[0], int | float) and isinstance(inner[-1], int | float):
                 return  # token ids and logprobs, tens of thousands in a line
             for each in inner:
-                yield from walk(each, path, name, is_part, in_message, depth + 1)
+                yield from walk(each, path, name, is_part, in_message, depth + 1, is_whole)
         elif isinstance(inner, dict):
             in_message = in_message or is_messages([inner])
+            # What a text holds has no path of its own.
+            is_whole = is_whole or in_message
             for key, each in inner.items():
                 if in_message and key in ("role", "from", "type", "channel"):
                     continue
-                below = path if in_message else f"{path}.{key}"
-                yield from walk(each, below, key, is_part, in_message, depth + 1)
+                below = path if is_whole else f"{path}.{key}"
+                yield from walk(each, below, key, is_part, in_message, depth + 1, is_whole)
         elif isinstance(value, str) and (text := value.strip()):
             yield FoundText(path, name, text, is_part)
 

@@ -24,6 +24,7 @@ from genrm_cli.rollouts.reading.values import (
     is_messages,
     is_objects,
     iter_texts,
+    json_in,
     kind_of,
     messages_in,
     object_or_empty,
@@ -43,6 +44,9 @@ FAILED = ("errored", "canceled", "expired")
 """The types of the results of an Anthropic batch that hold no reply."""
 # A text of an API comes with one of these.
 _CHOICE_NAMES = frozenset(("index", "finish_reason", "logprobs"))
+# Names of any text, of a turn or a part as well.
+_ANY_TEXT = frozenset(("text", "message"))
+_SHOWN_CHOICES = 4  # in a message
 _HOLDERS = ("message", "content", "output")  # where a reply has the message as an object
 
 
@@ -78,6 +82,36 @@ def is_api_choices(value: object) -> bool:
     )
 
 
+def refuse_unknown_objects(path: str, values: Iterable[object]) -> None:
+    """Refuse objects as a list of responses if one does not say that it is a response: it may be a
+    turn or a part of one.
+    """
+    for each in values:
+        if not isinstance(each, dict) or not each or _says_response(each):
+            continue
+        named = [
+            SettingRef("response_field", f"{path}.{name}") for name in each if has_text(each[name])
+        ]
+        choices = [part for ref in named[:_SHOWN_CHOICES] for part in (" or ", ref)][1:]
+        raise UnreadableRecordError(
+            f"{path} is a list of objects with {', '.join(each)}, which could be responses, or the "
+            "turns or parts of one; name the text of each response with ",
+            *(choices or [SettingRef("response_field")]),
+        )
+
+
+def _says_response(value: JsonObject) -> bool:
+    """Whether an object is a message, a reply or a choice of an API, or names a text as a
+    response.
+    """
+    if is_messages([value]) or is_reply(value) or is_api_choices([value]):
+        return True
+    return any(
+        name not in _ANY_TEXT and part_named(name) == "response" and has_text(text)
+        for name, text in value.items()
+    )
+
+
 def alternatives_of(response: object) -> list[object]:
     """Return the alternatives that a reply of an API holds; any other response is the only one."""
     reply = object_or_empty(response)
@@ -88,6 +122,17 @@ def alternatives_of(response: object) -> list[object]:
     if isinstance(choices, list) and (choices == candidates or is_api_choices(choices)):
         return choices or [None]
     return [response]
+
+
+def call_in(asked: object, response: object) -> tuple[object, object]:
+    """Return a prompt and its response; those that are the JSON texts of a request and its reply,
+    as logs of calls have in two columns, are read. A lone JSON text is what the policy wrote.
+    """
+    if isinstance(asked, str) and isinstance(response, str):
+        request, reply = json_in(asked), json_in(response)
+        if is_request(request) and is_reply(reply):
+            return request, reply
+    return asked, response
 
 
 def asked_of(prompt: object) -> DecodedPrompt:

@@ -109,7 +109,8 @@ _METADATA = frozenset(
         "test_cases test_list unit_tests public_tests private_tests "
         "images image videos video audios audio tokens token_ids prompt_token_ids output_token_ids "
         "input_ids agent_ref _ng_group_id _ng_task_index task_index task_idx prompt_id example_id "
-        "_ng_rollout_index rollout_index episode_index"
+        "_ng_rollout_index rollout_index episode_index finish_reason finish_reasons stop_reason "
+        "stop_reasons"
     )
 )
 # Words in names that break ties between fields, for a proposal only.

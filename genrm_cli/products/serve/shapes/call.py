@@ -184,11 +184,12 @@ def line_of(name: str, request: Record, response: Record) -> Record:
     record = response.get("record") or {}
     if not isinstance(record, dict):
         raise UnreadableRecordError("record is not an object")
+    # A name that the record has for its prompt is its own.
     line = {
+        "prompt_id": name,
         **record,
         "prompt": messages,
         "completion": response.get("text", response.get("item")),
-        "prompt_id": name,
     }
     principle = request.get("principle")
     return line if principle is None else {**line, "principle": principle}
