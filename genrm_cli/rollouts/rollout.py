@@ -256,7 +256,7 @@ class Rollout:
         task: name of the group in the line (`task:3`, `prompt_id:x`); None if it has none.
         group_attempt: number of the attempt at the whole group; a later attempt replaces an earlier
             one.
-        attempt: number of the attempt at this rollout; likewise.
+        attempt: number of the attempt at this rollout; a later attempt replaces an earlier one.
         is_session: whether it is an episode, so that the whole session is judged instead of one
             answer.
         opens_freely: whether episodes of its group may begin with other words; otherwise a group

@@ -116,7 +116,8 @@ class SharedView:
         scenario: of a session, for judges that compare: its goal, constraints and the like; None
             for none.
         backgrounds: further context of each rollout's task for graders, by index in its group.
-        criteria: likewise, the rubric of its row; `constraints` are those of its scenario.
+        criteria: the rubric of each rollout's row, by index in its group.
+        constraints: those of each rollout's scenario, by index in its group.
         shortened: number of characters cut out of each response and its prompt so that they fit
             into the judge's context; empty if all fit.
         list_size: the most responses that fit into one list of a listwise judge; None if its

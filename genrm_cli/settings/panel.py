@@ -35,7 +35,8 @@ class JudgeConfig:
 
     Attributes:
         name: its name in outputs and the journal: `judge_id`, or else its model; unique in the run.
-        judge: settings of the run, overridden by its own; likewise `limits`.
+        judge: settings of the run, overridden by its own.
+        limits: limits of the run, overridden by its own.
         default_score: score of an unparsable reply under `compat`.
         is_elsewhere: whether it has its own endpoint, which must not receive the key of another
             judge.

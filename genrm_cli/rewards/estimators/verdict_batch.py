@@ -29,7 +29,9 @@ class VerdictBatch:
     Attributes:
         first: index of the rollout shown first, 0 to n - 1; also where there is no verdict.
         second: index of the other rollout.
-        score_1: finite, also where there is no verdict; likewise the two below.
+        score_1: score of the first rollout; finite, also where there is no verdict.
+        score_2: score of the second rollout, as finite.
+        ranking: its ranking, as finite.
         valid: whether there is a verdict. Where it is False, the other arrays do not affect any
             result.
     """
