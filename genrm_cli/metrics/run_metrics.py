@@ -275,8 +275,12 @@ class RunMetrics(Mergeable):
 
     @property
     def length_effect_interval(self) -> tuple[float, float] | None:
-        """95 % interval of the mean correlation of reward and length."""
-        return self.length_effect.interval()
+        """95 % interval of the mean correlation of reward and length, within -1 to 1."""
+        interval = self.length_effect.interval()
+        if interval is None:
+            return None
+        low, high = interval
+        return max(low, -1.0), min(high, 1.0)
 
 
 def reference_metrics(metrics: RunMetrics) -> dict[str, float]:

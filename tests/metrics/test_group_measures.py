@@ -49,3 +49,11 @@ def test_length_and_reliability_have_intervals():
     half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)
     assert summary.length_effect_interval == pytest.approx((1 / 3 - half, 1 / 3 + half))
     assert summary.reliability_interval == pytest.approx((0.25, 0.75))
+
+
+def test_the_interval_of_a_correlation_holds_none_that_cannot_be():
+    """Two groups that disagree leave everything open, from -1 to 1, and no more."""
+    metrics = RunMetrics()
+    for lengths in ([1, 2, 3], [3, 2, 1]):
+        metrics.add_measures(GroupMeasures([1, 2, 3], lengths))
+    assert totals_of(metrics).length_effect_interval == (-1, 1)
