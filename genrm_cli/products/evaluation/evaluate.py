@@ -35,7 +35,7 @@ from genrm_cli.products.evaluation.labelled_pairs import (
     RejectRecord,
     read_pairs,
 )
-from genrm_cli.products.evaluation.pair_job import job_of, keep_outcomes, task_in
+from genrm_cli.products.evaluation.pair_job import job_of, keep_outcomes, naming_pairs, task_in
 from genrm_cli.products.evaluation.pair_records import record_of
 from genrm_cli.products.evaluation.people import PeopleQuality, people_quality, read_labels
 from genrm_cli.products.evaluation.result_file import check_result_place, write_result
@@ -103,7 +103,8 @@ def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> 
     with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
         task = task_in(folder, result_uri or "-")
         read_pairs(source, run, Path(task.uri))
-        return preview_task(task, job).plan
+        with naming_pairs(task, pairs_uri):
+            return preview_task(task, job).plan
 
 
 async def evaluate_judge(
@@ -150,7 +151,8 @@ async def evaluate_judge(
             open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         ):
             asking = replace(job, exchange=exchange)
-            record = await score_task(task, asking, judges, None, overwrite=False)
+            with naming_pairs(task, pairs_uri):
+                record = await score_task(task, asking, judges, None, overwrite=False)
         source.verify_unchanged()  # else figures would mix two inputs
         if record is None:
             return None

@@ -1,9 +1,11 @@
 """The file job that asks about labelled pairs, and its comparisons as outcomes of pairs."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from genrm_cli.errors import InputError
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task
@@ -82,6 +84,19 @@ def task_in(folder: str, journal_for: str) -> Task:
         journal_for=journal_for,
     )
     return Task(str(below / "pairs.jsonl"), places)
+
+
+@contextmanager
+def naming_pairs(task: Task, pairs_uri: str) -> Iterator[None]:
+    """Let an error about the file of the job name the labelled pairs instead."""
+    try:
+        yield
+    except InputError as error:
+        parts = (
+            part.replace(task.uri, pairs_uri) if isinstance(part, str) else part
+            for part in error.message.parts
+        )
+        raise InputError(*parts) from error
 
 
 def keep_outcomes(task: Task, cases: Sequence[Case], run: RunContext) -> None:

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +276,13 @@ def test_an_input_without_a_pair_is_refused(tmp_path: Path, lines: list[Any]) ->
     """An empty file, and one that holds something else, end with what was expected."""
     with pytest.raises(InputError, match="is a labelled pair"):
         evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
+
+
+def test_an_error_of_the_job_names_the_labelled_pairs(tmp_path: Path) -> None:
+    """What it asks about is written to a file of its own, which nobody knows."""
+    uri = write(tmp_path / "pairs.jsonl", make_pairs())
+    with pytest.raises(InputError, match=f"^{re.escape(uri)}: no response has a value under"):
+        evaluate(uri, settings_from(judge="lexical", answer_field="x"))
 
 
 def test_what_must_be_declared_or_masked_holds_here_too(
