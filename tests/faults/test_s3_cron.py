@@ -200,7 +200,11 @@ def test_a_version_that_changes_while_it_is_read(cron, is_named):
     new = some_rollouts(1, groups=2)
     uri = cron.put("run.jsonl", old)
     cron.s3.rule(
-        method="GET", key_contains=f"{PREFIX}run.jsonl", times=1, replace_after=body_of(new)
+        method="GET",
+        key_contains=f"{PREFIX}run.jsonl",
+        after=1,  # the first one tells the format
+        times=1,
+        replace_after=body_of(new),
     )
     finished = cron.run(uri=uri if is_named else None)
     assert finished.code == (3 if is_named else 0), finished.err

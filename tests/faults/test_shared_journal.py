@@ -41,12 +41,14 @@ def test_a_second_run_is_refused_and_a_killed_one_holds_up_nobody(genrm, judge_s
     judge_server.behave(latency_s=0.1)
     first = start(genrm, judge_server, 0)
     judge_server.wait_until(lambda stats: stats["requests"] >= PLANNED // 2, limit_s=60)
+    judge_server.behave(latency_s=5.0)  # so the first has not ended when the second begins
     second = start(genrm, judge_server, 1)
     _, said = second.communicate(timeout=100)
     assert second.returncode == 5
     assert f"process {first.pid} on " in said.decode()
     first.send_signal(signal.SIGKILL)
     first.communicate()
+    judge_server.behave()
     third = start(genrm, judge_server, 1)
     third.communicate(timeout=100)
     assert third.returncode == 0
