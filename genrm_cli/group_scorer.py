@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from statistics import fmean
 from types import TracebackType
 from typing import Self
@@ -24,7 +23,6 @@ from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
-from genrm_cli.rollouts.gym_view import with_gym_response
 from genrm_cli.settings import Settings, changed
 
 _NOT_OPEN = "the scorer is not open; use it inside `async with genrm.Scorer(...) as scorer:`"
@@ -216,10 +214,8 @@ class GroupScorer:
     def _begin(self, group: Group) -> Group:
         """Count a group before it is judged."""
         plan = self._plan
-        if plan.shows_as_gym and group.records:
-            group = replace(
-                group, rollouts=list(map(with_gym_response, group.rollouts, group.records))
-            )
+        if plan.shows_as_gym:
+            group = group.as_gym()
         metrics = self.metrics
         size = len(group.rollouts)
         metrics.groups += 1

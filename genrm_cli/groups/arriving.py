@@ -23,6 +23,7 @@ from genrm_cli.judging.pacing.endpoint import loop_time_s
 from genrm_cli.judging.profiles.profile import NeutralTexts, neutralise_prompt
 from genrm_cli.judging.requests import ExtraCalls, PairwisePrompt, Prompt, RequestId
 from genrm_cli.rewards.component import local_kind
+from genrm_cli.rollouts.gym_view import as_gym
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.tasks import in_thread
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
@@ -60,6 +61,8 @@ class ArrivingGroup:
         These are the pairs planned if all rollouts arrive, can be compared and differ. After one
         that cannot be compared, or is equal to another, nothing is asked until the group is
         whole."""
+        if self._plan.shows_as_gym and record is not None:
+            rollout = as_gym(rollout, record)
         kind = self._plan.shown_of(rollout, record)
         if self._plan.why_not_compared(rollout) is not None or kind in self._kinds:
             self._planned = []
@@ -132,6 +135,8 @@ class ArrivingGroup:
         Raises:
             GenrmError: the journal cannot be written, or a component cannot be computed.
         """
+        if self._plan.shows_as_gym:
+            group = group.as_gym()
         judged = await self._begin(group)
         ends_s = None if timeout_s is None else loop_time_s() + timeout_s
         for stage in iter_stages(judged, group, self._plan):
@@ -167,6 +172,8 @@ class ArrivingGroup:
         Raises:
             GenrmError: as for `judge`.
         """
+        if self._plan.shows_as_gym:
+            group = group.as_gym()
         judged = await self._begin(group)
         # Compared along the ring, whatever the goal: a late rollout has no part in what the others'
         # verdicts decided.

@@ -70,10 +70,12 @@ def compile_plan(settings: Settings) -> GroupPlan:
             answer_field=given.answer_field,
             answer_tool=given.answer_tool,
             tool_definitions=not is_gym,
+            # What Python's `str` makes of a missing text, and so what NeMo Gym shows.
+            blank="None" if is_gym else None,
             images=_shows_images(settings, judges),
             image_hosts=settings.judge.image_hosts,
         ),
-        ignore_media=given.ignore_media,
+        ignore_media=given.ignore_media or is_gym,
         blank_loses=given.empty == "lose",
         shows_as_gym=is_gym,
         reference_field=given.reference_field,

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from genrm_cli.errors import InputError
@@ -11,7 +11,7 @@ from genrm_cli.judging.requests import ExtraCalls, RequestId
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.gym_view import gym_line
+from genrm_cli.rollouts.gym_view import as_gym, gym_line
 from genrm_cli.rollouts.reading.answers import items_of_response
 from genrm_cli.rollouts.reading.messages import media_of_messages, turns_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
@@ -97,6 +97,12 @@ class Group:
             rollouts,
             records if len(records) == len(rollouts) else (),
         )
+
+    def as_gym(self) -> Self:
+        """Return the group as NeMo Gym reads its records; the same group without records."""
+        if not self.records:
+            return self
+        return replace(self, rollouts=list(map(as_gym, self.rollouts, self.records)))
 
 
 def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:

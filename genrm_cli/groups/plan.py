@@ -143,7 +143,7 @@ class GroupPlan:
         ignore_media: compare responses with images or files, which the judge does not see.
         blank_loses: give blank responses the lowest score of their group instead of leaving them
             unscored.
-        shows_as_gym: show exactly what NeMo Gym shows (setting `compat`).
+        shows_as_gym: read and show exactly what NeMo Gym does (setting `compat`).
         reference_field: dotted path of the reference answer to show; None for none.
         rubric_field: dotted path of the rubric of each row; None for none.
         criteria: the principle by category, for rollouts without one of their own; the category is
@@ -225,12 +225,7 @@ class GroupPlan:
                 )
 
     def why_not_compared(self, rollout: Rollout) -> Explanation | None:
-        """Return why a rollout cannot be compared; None if it can.
-
-        NeMo Gym compares everything with a response; of several attempts, it has only the last.
-        """
-        if self.shows_as_gym and rollout.left_out is None:
-            return None if rollout.response is not None else why_not_compared(rollout, self.view)
+        """Return why a rollout cannot be compared; None if it can."""
         return why_not_compared(rollout, self.view, ignore_media=self.ignore_media)
 
     def shown_of(self, rollout: Rollout, record: JsonObject | None) -> object:

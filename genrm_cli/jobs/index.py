@@ -22,7 +22,7 @@ from genrm_cli.rollouts.declared import parse_requirement
 from genrm_cli.rollouts.formats import Format
 from genrm_cli.rollouts.group_keys import group_key, step_of, value_at
 from genrm_cli.rollouts.grouping import GroupTable, Place
-from genrm_cli.rollouts.gym_view import digest_of_gym_input, refuse_as_gym, with_gym_response
+from genrm_cli.rollouts.gym_view import as_gym, digest_of_gym_input, refuse_as_gym
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.rollouts.row_groups import RareNumbers
 from genrm_cli.rollouts.views import unseen_media
@@ -93,9 +93,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.steps = RareNumbers("q")
         self._texts: RolloutStore[Record | None] = RolloutStore()
         components = self.plan.rewards.settings.components
-        self._with_records = (
-            self.plan.shows_as_gym or bool(self.plan.graders) or any(map(reads_record, components))
-        )
+        self._with_records = bool(self.plan.graders) or any(map(reads_record, components))
 
     def __exit__(self, *_: object) -> None:
         self._texts.__exit__(None, None, None)
@@ -109,18 +107,19 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         format_: Format,
     ) -> None:
         """Add the rollout of the next row."""
-        # Records are as large as texts: they are spooled only for what reads them.
-        own = format_.own_record(record, place.position) if self._with_records else None
-        if self.plan.shows_as_gym and own:
-            rollout = with_gym_response(rollout, own)
-        why = self.plan.why_not_compared(rollout)
-        self.metrics.blank_responses += why is not None and why.reason is Reason.BLANK
         self.metrics.truncated_responses += rollout.is_truncated
         self.metrics.rollouts_with_media += bool(unseen_media(rollout, self.plan.view))
+        self.metrics.stripped_tokens += rollout.stripped_tokens
+        # Records are as large as texts: they are spooled only for what reads them.
+        own = format_.own_record(record, place.position) if self._with_records else None
+        prompt = None
+        if self.plan.shows_as_gym:
+            rollout = as_gym(rollout, format_.own_record(record, place.position))
+            prompt = digest_of_gym_input(record)
+        why = self.plan.why_not_compared(rollout)
+        self.metrics.blank_responses += why is not None and why.reason is Reason.BLANK
         if why is None:
             self.metrics.missing_fields.update(self.plan.missing_fields(rollout))
-        self.metrics.stripped_tokens += rollout.stripped_tokens
-        prompt = digest_of_gym_input(record) if self.plan.shows_as_gym else None
         # A line that is a group in a set stays a group, regardless of other files.
         may_split = self.settings.group_by is None and not (
             rollout.line_is_group and self.sources.are_many

@@ -7,7 +7,6 @@ Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.json_types import JsonObject, field_at
@@ -18,11 +17,15 @@ from genrm_cli.rollouts.reading.values import (
     objects_in,
     text_or_empty,
 )
-from genrm_cli.rollouts.rollout import Rollout, Turn, Turns, UnreadableRecordError
-from genrm_cli.rollouts.views import SharedView
+from genrm_cli.rollouts.rollout import (
+    Reasoning,
+    Rollout,
+    Text,
+    Turn,
+    Turns,
+    UnreadableRecordError,
+)
 
-# What Python's `str` makes of a missing text, and so what NeMo Gym shows.
-EMPTY_RESPONSE = "None"
 _INDICES = ("_ng_task_index", "task_index", "_ng_rollout_index", "rollout_index")
 
 
@@ -76,17 +79,29 @@ def refuse_unanswered(row: JsonObject) -> None:
         raise _refused("response has no list output")
 
 
-def view_gym_group(records: Sequence[JsonObject]) -> SharedView:
-    """Return the NeMo Gym view of a group: the input of its first record, and the response of each
-    record.
+def as_gym(rollout: Rollout, record: JsonObject) -> Rollout:
+    """Return a rollout with the prompt and the response that NeMo Gym finds in its record, which
+    may be an empty object; the same rollout for a record in another form.
     """
-    if "conversation_history" in records[0]:
-        conversation = gym_history(records[0]["conversation_history"])
-    else:
-        conversation = gym_conversation(field_at(records[0], "responses_create_params.input"))
-    # Nothing is blank in NeMo Gym: the judge is asked about the word None.
-    texts = [gym_response_text(_response_of(record)) for record in records]
-    return SharedView(conversation, texts, "answer")
+    if not is_of_gym(record):
+        return rollout
+    is_request = "conversation_history" in record
+    given = record.get("response_objs" if is_request else "response")
+    response = None
+    if rollout.response is not None or isinstance(given, dict):
+        reasoning, text = gym_texts(given)
+        response = (Reasoning(reasoning), Text(text))
+    return replace(
+        rollout,
+        prompt=gym_history(record["conversation_history"])
+        if is_request
+        else gym_conversation(field_at(record, "responses_create_params.input")),
+        response=response,
+        is_session=False,
+        excluded=None,
+        prompt_media=(),
+        scenario=None,
+    )
 
 
 def gym_conversation(given: object) -> Turns:
@@ -118,12 +133,6 @@ def gym_history(history: object) -> Turns:
     )
 
 
-def gym_response_text(response: object) -> str:
-    """Return the text that NeMo Gym shows of a response."""
-    _, text = gym_texts(response)
-    return text if text.strip() else EMPTY_RESPONSE
-
-
 def gym_texts(response: object) -> tuple[str, str]:
     """Return reasoning and text of a response as NeMo Gym measures their lengths."""
     reasoning = text = ""
@@ -133,23 +142,6 @@ def gym_texts(response: object) -> tuple[str, str]:
         elif item.get("type") == "message":
             text += _parts(item.get("content"), "output_text")
     return reasoning, text
-
-
-def gym_texts_of_record(record: JsonObject) -> tuple[str, str]:
-    """Return reasoning and text of a line, or of one response of a compare request."""
-    return gym_texts(_response_of(record))
-
-
-def with_gym_response(rollout: Rollout, record: JsonObject) -> Rollout:
-    """Return a rollout with the response that NeMo Gym finds in its record, which may be an empty
-    object.
-    """
-    is_empty = rollout.response is None and isinstance(_response_of(record), dict)
-    return replace(rollout, response=()) if is_empty else rollout
-
-
-def _response_of(record: JsonObject) -> object:
-    return record.get("response_objs" if "conversation_history" in record else "response")
 
 
 def _turn_of_item(item: JsonObject) -> Turn:

@@ -61,6 +61,7 @@ class ViewOptions:
         answer_field: dotted path of the text to show in an answer that is JSON.
         answer_tool: show the arguments of the last call to this tool.
         tool_definitions: show the tools that the policy could call before a transcript.
+        blank: what is shown of an answer without text; None if such a response is not compared.
         images: show images that are `data:`, or lie on one of `image_hosts`.
     """
 
@@ -69,6 +70,7 @@ class ViewOptions:
     answer_field: str | None = None
     answer_tool: str | None = None
     tool_definitions: bool = True
+    blank: str | None = None
     images: bool = False
     image_hosts: tuple[str, ...] = ()
 
@@ -262,6 +264,8 @@ def choose_view(rollouts: Sequence[Rollout], options: ViewOptions) -> View:
 
 def is_blank(rollout: Rollout, options: ViewOptions = AUTO) -> bool:
     """Whether a judge would see nothing that the policy did."""
+    if options.blank is not None:
+        return False
     if options.shows_answer:
         return is_blank_text(answer_shown(rollout, options))
     return not has_act(rollout.response or ())
@@ -366,7 +370,8 @@ def _show(rollout: Rollout, opening: Sequence[Turn], view: View, options: ViewOp
     if view == "transcript":
         items = (*opening, *(rollout.response or ()))
         return render_transcript(items, options.max_step_chars, options.shows)
-    return answer_shown(rollout, options)
+    text = answer_shown(rollout, options)
+    return text if options.blank is None or text.strip() else options.blank
 
 
 def _step_of(item: Item) -> tuple[str, str]:

@@ -5,10 +5,10 @@ rollout holds.
 import json
 
 import pytest
+from gym_oracle import shown_by_gym
 from scored_components import score
 
 from genrm_cli.judging.lookup import profile_of
-from genrm_cli.rollouts.gym_view import view_gym_group
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.panel import judges_of
 from genrm_cli.verdicts import Reason
@@ -147,11 +147,11 @@ def received(server):
     )
 
 
-def shown_by_gym(lines, principle=None):
+def sent_by_gym(lines, principle=None):
     """Return what NeMo Gym's circular comparisons of lines send, sorted."""
-    view = view_gym_group(lines)
-    before = [*view.conversation, *([("principle", principle)] if principle else [])]
-    pairs = zip(view.responses, [*view.responses[1:], view.responses[0]], strict=True)
+    conversation, responses = shown_by_gym(lines)
+    before = [*conversation, *([("principle", principle)] if principle else [])]
+    pairs = zip(responses, [*responses[1:], responses[0]], strict=True)
     return sorted([*map(tuple, before), ("response_1", a), ("response_2", b)] for a, b in pairs)
 
 
@@ -159,7 +159,7 @@ def test_the_judge_receives_gyms_words_of_a_response(tmp_path, judge_server):
     """Every kind of output item, beside a response of plain words, each in a group of its own."""
     groups = [[line(output), line([SAID])] for output in OUTPUTS.values()]
     scored = compat(tmp_path, judge_server, in_groups(groups))
-    expected = {tuple(sent) for lines in groups for sent in shown_by_gym(lines)}
+    expected = {tuple(sent) for lines in groups for sent in sent_by_gym(lines)}
     assert {
         tuple(sent) for sent in received(judge_server)
     } == expected  # equal requests are sent once
@@ -173,9 +173,7 @@ def test_the_judge_receives_gyms_conversation(tmp_path, judge_server):
     for each in lines:
         each["responses_create_params"] |= REQUEST_EXTRAS
     compat(tmp_path, judge_server, lines)
-    assert received(judge_server) == sorted(
-        sent for lines in groups for sent in shown_by_gym(lines)
-    )
+    assert received(judge_server) == sorted(sent for lines in groups for sent in sent_by_gym(lines))
 
 
 @pytest.mark.parametrize("response", [{}, {"output": None}])
@@ -187,7 +185,7 @@ def test_an_empty_object_in_a_request_is_a_response(tmp_path, judge_server, resp
     }
     scored = compat(tmp_path, judge_server, [request])
     said = {"output": [SAID]}
-    assert received(judge_server) == shown_by_gym(
+    assert received(judge_server) == sent_by_gym(
         [request | {"response_objs": each} for each in ({}, said)]
     )
     assert [reward is None for reward in scored.lines[0]["rewards"]] == [False, False, True]
@@ -235,7 +233,7 @@ def test_a_lines_principle_is_sent_only_if_asked_for(tmp_path, judge_server, set
     """As with Gym's `use_principle`."""
     lines = [line([message(text)], principle="The line's.") for text in ("One.", "Two.")]
     compat(tmp_path, judge_server, lines, **settings)
-    assert received(judge_server) == shown_by_gym(lines, principle)
+    assert received(judge_server) == sent_by_gym(lines, principle)
 
 
 def test_a_missing_ranking_becomes_the_default(tmp_path, judge_server):

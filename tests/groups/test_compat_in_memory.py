@@ -3,11 +3,11 @@ Gym shows.
 """
 
 import pytest
+from gym_oracle import shown_by_gym
 
 import genrm_cli as genrm
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.products.serve.shapes.call import rollout_of
-from genrm_cli.rollouts.gym_view import view_gym_group
 
 
 def said(*texts):
@@ -57,7 +57,7 @@ async def test_the_python_api_shows_what_gym_shows(judge_server, prompt):
     lines = [
         {"responses_create_params": request, "response": response} for response in RESPONSES[:3]
     ]
-    texts = view_gym_group(lines).responses
+    _, texts = shown_by_gym(lines)
     shown = [
         [each["content"] for each in one["body"]["messages"]]
         for one in judge_server.stats()["recent"]

@@ -8,14 +8,14 @@ import json
 import re
 from pathlib import Path
 
+from gym_oracle import gym_response_text, shown_by_gym
+
 from genrm_cli.rollouts.gym_view import (
     gym_conversation,
     gym_history,
-    gym_response_text,
     gym_texts,
     refuse_as_gym,
     refuse_unanswered,
-    view_gym_group,
 )
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 
@@ -78,9 +78,7 @@ def test_a_line_shows_neither_instructions_nor_the_environments_opening():
         },
         {"responses_create_params": request, "response": None},
     ]
-    view = view_gym_group(lines)
-    assert view.conversation == (Turn("user", "Why?"),)
-    assert view.responses == ["rulesa", "None"]
+    assert shown_by_gym(lines) == ((Turn("user", "Why?"),), ["rulesa", "None"])
 
 
 def test_a_request_takes_a_message_without_a_role_for_the_users():
@@ -89,14 +87,12 @@ def test_a_request_takes_a_message_without_a_role_for_the_users():
     """
     history = [{"content": "Why?"}, {"role": "assistant"}]
     responses = [{}, {"output": None}, *({"output": [message(str(n))]} for n in range(70))]
-    view = view_gym_group(
+    conversation, texts = shown_by_gym(
         [{"conversation_history": history, "response_objs": each} for each in responses]
     )
-    assert (
-        view.conversation == gym_history(history) == (Turn("user", "Why?"), Turn("assistant", ""))
-    )
-    assert view.responses[:4] == ["None", "None", "0", "1"]
-    assert len(view.responses) == 72
+    assert conversation == gym_history(history) == (Turn("user", "Why?"), Turn("assistant", ""))
+    assert texts[:4] == ["None", "None", "0", "1"]
+    assert len(texts) == 72
 
 
 ROW = {

@@ -1,14 +1,12 @@
 """Begin a group: what is known of it before any request."""
 
 from genrm_cli.errors import UsageError
-from genrm_cli.groups.asking.shown import is_shown_as_gym
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.judging.requests import ExtraCalls
 from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
-from genrm_cli.rollouts.gym_view import gym_texts_of_record
 from genrm_cli.rollouts.views import answer_measured, choose_view
 from genrm_cli.verdicts import Explanation
 
@@ -21,15 +19,8 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
     """
     plan.refuse_large(group.key, len(group.rollouts))
     not_compared, answered, copies = find_answered(group, plan)
-    is_gym = is_shown_as_gym(group, plan)
     compared = [group.rollouts[index] for index in answered]
     with_style = plan.rewards.settings.shaping.group_style_penalty_coeff > 0
-    if is_gym:
-        texts = list(map(gym_texts_of_record, group.records))
-    else:
-        texts = [
-            (rollout.reasoning, answer_measured(rollout, plan.view)) for rollout in group.rollouts
-        ]
     judged = JudgedGroup(
         key=group.key,
         size=len(group.rollouts),
@@ -38,10 +29,16 @@ def begin_group(group: Group, plan: GroupPlan) -> JudgedGroup:
         copies=copies,
         has_response=tuple(rollout.response is not None for rollout in group.rollouts),
         not_compared=not_compared,
-        view="answer" if is_gym or not answered else choose_view(compared, plan.view),
+        view=choose_view(compared, plan.view) if answered else "answer",
         # Measured before texts are masked and shortened, which must not change a reward.
         shapes=[
-            measure_text(*text, with_style=with_style, as_gym=plan.shows_as_gym) for text in texts
+            measure_text(
+                rollout.reasoning,
+                answer_measured(rollout, plan.view),
+                with_style=with_style,
+                as_gym=plan.shows_as_gym,
+            )
+            for rollout in group.rollouts
         ],
         gated={index: each.gated_by for index, each in enumerate(group.rollouts) if each.gated_by},
         extra=ExtraCalls(plan.extra_calls(len(answered))),

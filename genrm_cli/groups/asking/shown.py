@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.rollouts.gym_view import is_of_gym, view_gym_group
 from genrm_cli.rollouts.rollout import Criterion
 from genrm_cli.rollouts.scenario import parse_scenario, render_scenario
 from genrm_cli.rollouts.shorten import shorten_view
@@ -21,15 +20,13 @@ def shown_to_judges(
     """
     if not answered:
         return SharedView((), [])
-    if is_shown_as_gym(group, plan):
-        view = view_gym_group([group.records[index] for index in answered])
-    else:
-        view = view_group([group.rollouts[index] for index in answered], plan.view)
-        view = replace(
-            view, scenario=group.rollouts[answered[0]].scenario if not plan.shows_as_gym else None
-        )
+    view = view_group([group.rollouts[index] for index in answered], plan.view)
     own_principle = group.rollouts[0].principle if plan.uses_own_principle else None
-    view = replace(view, principle=own_principle or plan.principle)
+    view = replace(
+        view,
+        principle=own_principle or plan.principle,
+        scenario=group.rollouts[answered[0]].scenario,
+    )
     if plan.graders:
         records = {index: group.records[index] for index in answered if group.records}
         view = replace(
@@ -46,8 +43,3 @@ def shown_to_judges(
         view = view.masked(lambda text: redactor.redact(text, redactions))
     is_marked = view.view == "transcript"
     return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view
-
-
-def is_shown_as_gym(group: Group, plan: GroupPlan) -> bool:
-    """Whether judges are shown a group word for word as NeMo Gym shows it."""
-    return plan.shows_as_gym and bool(group.records) and all(map(is_of_gym, group.records))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.errors import counted
@@ -16,7 +16,7 @@ from genrm_cli.products.serve.cohorts.rounds import RoundsService
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.service import RewardService
 from genrm_cli.rollouts.formats import FORMATS, recognise
-from genrm_cli.rollouts.gym_view import gym_line, with_gym_response
+from genrm_cli.rollouts.gym_view import gym_line
 from genrm_cli.rollouts.reading.known_names import part_named
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.settings.file_settings import ServeSettings
@@ -167,9 +167,7 @@ def rollout_of(id_: str, name: str, request: Record, response: Record, plan: Gro
     if as_line is None:
         return member_of(id_, line, plan)
     del line["prompt"], line["completion"]
-    member = member_of(id_, line | as_line, plan, "nemo_gym")
-    shown = whole_characters(as_line)
-    return replace(member, rollout=with_gym_response(member.rollout, shown))
+    return member_of(id_, line | as_line, plan, "nemo_gym")
 
 
 def line_of(name: str, request: Record, response: Record) -> Record:
