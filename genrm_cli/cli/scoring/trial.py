@@ -179,17 +179,20 @@ def _choose_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_M
             f"{as_given}; {beyond}: the modes disagree, and only labels can tell which is right "
             "(genrm eval --compare-modes)"
         )
+    if agreement.value < DISAGREE_BELOW:
+        return trial, f"{as_given}; {beyond}: too few groups to tell whether the modes agree"
     for each in (other, trial):
         if not each.counts:
             return trial, f"{as_given}; {beyond}; what {each.mode} needs is unknown"
     here, there = (each.left_to_pay(uri, keys) for each in (trial, other))
-    if agreement.value < DISAGREE_BELOW or there > _WORTHWHILE * here:
+    if there > _WORTHWHILE * here:
         return trial, f"{as_given}; {beyond}, and {mode} does not cost clearly less"
     limits = trial.settings.limits
-    unit = "" if limits.price_in or limits.price_out else " tokens"
+    has_prices = limits.price_in or limits.price_out
+    form, unit = (",.2f", "") if has_prices else (",.0f", " tokens")
     return other, (
-        f"--judging {mode}: {beyond}, and it takes {there:,.4g}{unit} more where {trial.mode} "
-        f"takes {here:,.4g}; genrm eval --compare-modes measures which is right more often"
+        f"--judging {mode}: {beyond}, and it takes {there:{form}}{unit} more where {trial.mode} "
+        f"takes {here:{form}}; genrm eval --compare-modes measures which is right more often"
     )
 
 
