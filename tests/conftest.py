@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from processes import ended_processes
 
 pytest_plugins = [
+    "cpu_of_tests",
     "genrm_fixture",
     "installed_package",
     "judge_server_fixture",
