@@ -103,17 +103,17 @@ def test_an_endpoint_without_a_list_needs_a_model(genrm, call, judge_server):
     assert call("init", "--base-url", wrong, "--model", "m").code == 0
 
 
-def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_server):
+def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, call, judge_server):
     """The settings that it writes read the sample: proposed if they are sure, asked for if not."""
     answers = ("It is one thing.", "It is another thing.")
     lines = [{"ask": "What is the thing?", "said": {"reply": answer}} for answer in answers]
     genrm.write("sure.jsonl", lines)
     command = ("init", "sure.jsonl", "--base-url", judge_server.base_url, "--force")
-    shown = genrm.run(*command, "--price-in", "1", "--price-out", "2").ended(0).out.decode()
+    shown = call(*command, "--price-in", "1", "--price-out", "2").ended(0).out.decode()
     assert "prompt: ask; response: said.reply" in shown
     assert "2 calls to make" in shown
     assert "cost about 0.01" in shown
-    genrm.run("validate sure.jsonl").ended(0)
+    call("validate sure.jsonl").ended(0)
     lines = [
         {
             "prompt": "Why?",
@@ -125,22 +125,22 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, judge_
     ]
     genrm.write("unsure.jsonl", lines)
     command = ("init", "unsure.jsonl", *command[2:])
-    finished = genrm.run(*command, stdin=b"prompt\nignore\n")
+    finished = call(*command, stdin=b"prompt\nignore\n")
     assert finished.code == 0
     text = (genrm.folder / "genrm.toml").read_text()
     assert 'prompt_field = "prompt,background"\n' in text
     assert 'ignore_fields = "zot"\n' in text
-    reading = genrm.run("validate unsure.jsonl").ended(0)
+    reading = call("validate unsure.jsonl").ended(0)
     assert b"prompt: prompt; context: background; response: completion" in reading.out
-    refused = genrm.run(*command).ended(3)
+    refused = call(*command).ended(3)
     assert "cannot be read yet" in refused.err
     flags = ["--prompt-field", "prompt,background", "--response-field", "completion"]
-    genrm.run(*command, *flags, "--ignore-fields", "zot").ended(0)
+    call(*command, *flags, "--ignore-fields", "zot").ended(0)
     assert 'prompt_field = "prompt,background"\n' in (genrm.folder / "genrm.toml").read_text()
 
 
 @pytest.fixture
-def init_open(genrm, judge_server):
+def init_open(genrm, call, judge_server):
     """Answer the questions about a file that no format recognises."""
     lines = [
         {
@@ -154,7 +154,7 @@ def init_open(genrm, judge_server):
 
     def answered(answers):
         told = "".join(f"{answer}\n" for answer in answers).encode()
-        return genrm.run("init open.jsonl", "--base-url", judge_server.base_url, stdin=told)
+        return call("init open.jsonl", "--base-url", judge_server.base_url, stdin=told)
 
     return answered
 

@@ -18,20 +18,20 @@ def write_groups(genrm, groups=3, n=6):
     genrm.write("in.jsonl", lines)
 
 
-def scored(genrm, judge_server, *flags):
+def scored(genrm, call, judge_server, *flags):
     """Score, and return the metrics and the scored lines."""
     base_url = ("--base-url", judge_server.base_url)
-    genrm.run("score in.jsonl", *base_url, *FLAGS, *flags).ended(0)
+    call("score in.jsonl", *base_url, *FLAGS, *flags).ended(0)
     metrics = json.loads((genrm.folder / "in.metrics.json").read_bytes())
     return metrics, read_lines(genrm.folder / "in.scored.jsonl")
 
 
-def test_a_group_is_one_call_in_each_order(genrm, judge_server):
+def test_a_group_is_one_call_in_each_order(genrm, call, judge_server):
     """The longest wins, as this judge has it; errors come from the repeats, and nothing is asked
     twice.
     """
     write_groups(genrm)
-    metrics, lines = scored(genrm, judge_server, "--repeats", 3, "--no-probe")
+    metrics, lines = scored(genrm, call, judge_server, "--repeats", 3, "--no-probe")
     assert metrics["calls"] == 9
     for group in range(3):
         own = lines[6 * group : 6 * group + 6]
@@ -42,28 +42,28 @@ def test_a_group_is_one_call_in_each_order(genrm, judge_server):
         tuple(record["shown"]) for record in records if record["group"] == records[0]["group"]
     }
     assert len(orders) == 3
-    again, _ = scored(genrm, judge_server, "--repeats", 4, "--no-probe", "--force")
+    again, _ = scored(genrm, call, judge_server, "--repeats", 4, "--no-probe", "--force")
     assert again["calls"] == 3
 
 
-def test_one_order_tells_nothing_of_noise(genrm, judge_server):
+def test_one_order_tells_nothing_of_noise(genrm, call, judge_server):
     """Standard errors and reliability are null, and the summary says what would show them; the
     plan is named as in the metrics.
     """
     write_groups(genrm)
     base_url = ("--base-url", judge_server.base_url)
-    planned = genrm.run("score in.jsonl --dry-run", *base_url, *FLAGS).ended(0)
+    planned = call("score in.jsonl --dry-run", *base_url, *FLAGS).ended(0)
     assert "lists × 1" in planned.out.decode()
-    finished = genrm.run("score in.jsonl --no-probe", *base_url, *FLAGS).ended(0)
+    finished = call("score in.jsonl --no-probe", *base_url, *FLAGS).ended(0)
     assert "set --repeats to 2" in finished.err
     lines = read_lines(genrm.folder / "in.scored.jsonl")
     assert {line["genrm"]["standard_error"] for line in lines} == {None}
 
 
-def test_large_groups_are_split_into_lists_that_share_responses(genrm, judge_server):
+def test_large_groups_are_split_into_lists_that_share_responses(genrm, call, judge_server):
     """Nine responses in lists of at most four take three lists, in at least two ways."""
     write_groups(genrm, groups=2, n=9)
-    metrics, lines = scored(genrm, judge_server, "--list-size", 4, "--no-probe")
+    metrics, lines = scored(genrm, call, judge_server, "--list-size", 4, "--no-probe")
     assert metrics["calls"] == 12
     ranks = [line["genrm"]["rank"] for line in lines[:9]]
     # With two groups, the effects of positions are not told from the qualities to the last rank.
@@ -71,7 +71,7 @@ def test_large_groups_are_split_into_lists_that_share_responses(genrm, judge_ser
     assert set(ranks[-3:]) == {3, 2, 1}
 
 
-def test_lists_are_shortened_before_responses_are(genrm, judge_server):
+def test_lists_are_shortened_before_responses_are(genrm, call, judge_server):
     """Eight long responses do not fit: the lists have fewer, none loses text, and the dry run
     knows the number of calls.
     """
@@ -83,8 +83,8 @@ def test_lists_are_shortened_before_responses_are(genrm, judge_server):
     genrm.write("in.jsonl", lines)
     fits = ["--max-model-len", "30000", "--no-probe"]
     base_url = ("--base-url", judge_server.base_url)
-    dry = genrm.run("score in.jsonl --dry-run --json", *base_url, *FLAGS, *fits).ended(0)
-    metrics, scored_lines = scored(genrm, judge_server, *fits)
+    dry = call("score in.jsonl --dry-run --json", *base_url, *FLAGS, *fits).ended(0)
+    metrics, scored_lines = scored(genrm, call, judge_server, *fits)
     records = read_lines(genrm.folder / "in.comparisons.jsonl")
     assert {len(record["shown"]) for record in records} == {4}
     assert metrics["calls"] == len(records) == json.loads(dry.out)["plan"]["calls"] == 8
@@ -110,20 +110,20 @@ def test_both_modes_are_previewed_for_a_chat_model(genrm, call):
     assert "With --judging listwise: 2 comparisons: 2 calls to make" in " ".join(shown.split())
 
 
-def test_a_reply_that_leaves_a_response_out_counts_for_the_others(genrm, judge_server):
+def test_a_reply_that_leaves_a_response_out_counts_for_the_others(genrm, call, judge_server):
     """The grades that it has count."""
     write_groups(genrm, groups=1, n=3)
     judge_server.behave(leaves_out_last=True)
     options = ["--no-probe", "--max-unscored", "1", "--max-extra", "0"]
-    metrics, lines = scored(genrm, judge_server, *options)
+    metrics, lines = scored(genrm, call, judge_server, *options)
     assert metrics["calls"] == 1
     assert sorted(line["genrm"]["status"] for line in lines) == ["scored", "scored", "unscored"]
 
 
-def test_the_probe_asks_for_lists(genrm, judge_server):
+def test_the_probe_asks_for_lists(genrm, call, judge_server):
     """A judge that follows the responses passes, in both orders."""
     write_groups(genrm)
-    metrics, _ = scored(genrm, judge_server)
+    metrics, _ = scored(genrm, call, judge_server)
     assert metrics["judge"]["probe"] == "passed"
 
 
@@ -136,17 +136,17 @@ def test_the_probe_asks_for_lists(genrm, judge_server):
         (("--goal", "best"), "--goal best needs judges that compare pairs"),
     ],
 )
-def test_what_needs_pairs_is_refused(genrm, judge_server, flags, says):
+def test_what_needs_pairs_is_refused(genrm, call, judge_server, flags, says):
     """Before anything is asked, with what to omit."""
     write_groups(genrm, groups=1)
     base_url = ("--base-url", judge_server.base_url)
-    finished = genrm.run("score in.jsonl", *base_url, *FLAGS, *flags).ended(2)
+    finished = call("score in.jsonl", *base_url, *FLAGS, *flags).ended(2)
     assert says in finished.err
     assert judge_server.stats()["requests"] == 0
 
 
-def test_the_baseline_compares_pairs_only(genrm):
+def test_the_baseline_compares_pairs_only(genrm, call):
     """Lists are not silently judged as pairs."""
     write_groups(genrm, groups=1)
-    finished = genrm.run("score in.jsonl --offline --judging listwise").ended(2)
+    finished = call("score in.jsonl --offline --judging listwise").ended(2)
     assert "--judging has no effect with --judge lexical" in finished.err
