@@ -227,6 +227,8 @@ def test_the_report_has_every_figure(run):
     assert (found["unscored"], found["not_asked"]) == ({"alone": 1}, 0)
     assert (found["probe"], found["verdicts"]) == ("skipped", 64)
     assert found["failures"] == {"no_verdict": 1, "truncated": 1}
+    account = found["account"]
+    assert (account["comparisons"], account["answered"], account["replaced"]) == (66, 64, 4)
     cost = found["cost"]
     del cost["wall_time_s"]
     assert cost == {
@@ -284,3 +286,5 @@ def test_the_manifest_has_every_figure(run):
         assert list(of.values()) == pytest.approx(list(expected)), path
     assert "rows: 30 train; from 33 rollouts in 9 groups" in said
     assert "longer answer chosen in 76.7 % of the pairs of unequal length" in said
+    few = call("export", "in.scored.jsonl", *to, "--force", "--max-pairs-per-prompt", 1)
+    assert "rows: 7 train" in few.ended(0).err

@@ -100,6 +100,14 @@ def test_the_same_group_gives_the_same_pairs(group, options):
     assert first == again
 
 
+def test_what_is_exactly_at_a_bound_is_kept():
+    """A length ratio of exactly the most passes, and of equal rewards the first is the best."""
+    pair = [candidate(0, 5.0, chars=200), candidate(1, 1.0, chars=100)]
+    assert len(choose_pairs(pair, ExportOptions(max_length_ratio=2.0), Counter())) == 1
+    assert choose_pairs(pair, ExportOptions(max_length_ratio=1.9), Counter()) == []
+    assert chosen([5.0, 5.0, 1.0]) == [(0, 2)]
+
+
 def test_selections_take_the_ends_of_a_group():
     """The best is chosen; the worst, or each of the worst two, is rejected."""
     cases = [

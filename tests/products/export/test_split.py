@@ -33,3 +33,8 @@ def test_neither_side_of_a_split_is_empty():
     """
     assert [len(validation_prompts([1, 2, 1], share, 0)) for share in (0.01, 0.9, 0.0)] == [1, 1, 0]
     assert validation_prompts([1, 1], 0.5, 0) == set()
+
+
+def test_rows_of_one_prompt_stand_around_those_of_another():
+    """Two rows stand at a quarter and three quarters of the whole, a single one in the middle."""
+    assert spread_order([1, 1, 2]) == [0, 2, 1]
