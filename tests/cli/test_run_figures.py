@@ -12,6 +12,12 @@ from genrm_here import call_here
 from judge_behaviour import find_responses, render_judgement
 from small_server import answering_each
 
+from genrm_cli.cli.scoring.summary import show_summary
+from genrm_cli.scored.account import RunAccount
+from genrm_cli.scored.json_form import from_json
+from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.settings import settings_from
+
 PRICES = ("--price-in", 1, "--price-out", 7)
 GROUPS = 8
 FLAT, FLIPPED, REFUSED, CUT, COPIED, SHOUTED = range(6)
@@ -288,3 +294,20 @@ def test_the_manifest_has_every_figure(run):
     assert "longer answer chosen in 76.7 % of the pairs of unequal length" in said
     few = call("export", "in.scored.jsonl", *to, "--force", "--max-pairs-per-prompt", 1)
     assert "rows: 7 train" in few.ended(0).err
+
+
+def test_the_texts_that_fail_most_come_first(run, capsys):
+    """Of three texts the one with five failures is first; noisy groups are no flat ones."""
+    folder, _, _ = run
+    written = json.loads((folder / "in.metrics.json").read_bytes())
+    failed = {"a [0]": 2, "b [1]": 5, "c [2]": 3}
+    written["failing_texts"] = {
+        name: {"failed": count, "of": 6, "cause": "cut off"} for name, count in failed.items()
+    }
+    written |= {"groups_noisy": 3, "single": 2}
+    totals = from_json(RunRecord, written)
+    show_summary(totals, settings_from())
+    said = capsys.readouterr().err
+    assert re.findall(r"([abc]) \[\d\]: (\d) of 6", said) == [("b", "5"), ("c", "3"), ("a", "2")]
+    assert "mostly noise in 3 of 8 groups" in said
+    assert RunAccount.of(totals).scored == 34
