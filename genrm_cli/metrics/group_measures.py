@@ -1,10 +1,12 @@
 """The one measurement of a group, for the metrics of a run, its report and `genrm eval`."""
 
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import has_spread
 from genrm_cli.metrics.verdict_counts import VerdictCounts, Verdicts
 
@@ -78,6 +80,25 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float | None
     if len(first) < _LEAST_POINTS or not (has_spread(first) and has_spread(second)):
         return None
     return statistics.correlation(first, second)
+
+
+def range_of_reliability(low: float, high: float) -> str:
+    """Return an interval of a reliability, as in `0.79 to 0.81`.
+
+    It is rounded outward, and no end is shown at a threshold that it does not reach: an upper end
+    of .7996 has four digits.
+    """
+    return f"{_shown(low, math.floor)} to {_shown(high, math.ceil)}"
+
+
+def _shown(end: float, whole: Callable[[float], int]) -> str:
+    """Return an end of an interval with two digits, or as many as its thresholds take."""
+    end = rounded(end)
+    for digits in range(2, 9):
+        shown = rounded(whole(rounded(end * 10**digits)) / 10**digits)
+        if all((end < each) == (shown < each) for each in (NOISY_BELOW, RELIABLE_FROM)):
+            return f"{shown:.{digits}f}"
+    return f"{end:.9f}"
 
 
 def reliability_word(interval: Sequence[float] | None, *, of_lists: bool = False) -> str:

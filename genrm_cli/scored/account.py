@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from genrm_cli.errors import counted
-from genrm_cli.metrics.group_measures import reliability_word
+from genrm_cli.metrics.group_measures import range_of_reliability, reliability_word
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
 from genrm_cli.scored.run_record import RunTotals
 
@@ -105,6 +105,14 @@ class RunAccount:
             word="unknown" if mean is None else word,
             advice=_advice(totals, word, written),
         )
+
+    @property
+    def found(self) -> str:
+        """The reliability with its interval, as in `0.83 (0.78 to 0.87)`; `-` if unknown."""
+        if self.reliability is None:
+            return "-"
+        ends = "" if self.interval is None else f" ({range_of_reliability(*self.interval)})"
+        return f"{self.reliability:.2f}{ends}"
 
     @property
     def failures(self) -> int:

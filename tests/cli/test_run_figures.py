@@ -101,7 +101,7 @@ SUMMARY = {
     "with score_1, score_2, ranking)",
     "rewards": "mean 2.991, std 0.627, from 2.023 to 4.184; all equal in 1 group",
     "length": "correlates with the reward by +0.47 (+0.16 to +0.77) within groups",
-    "reliability": "0.76 (0.53 to 0.87), fair: reward differences are more real than judge noise; "
+    "reliability": "0.76 (0.53 to 0.88), fair: reward differences are more real than judge noise; "
     "--ring-k 3.5 (1.5 to more than all) would reach 0.80; mostly noise in 1 of 8 groups; swapping "
     "the responses flips 13.8 % of pairs",
     "cost": "0.84",
@@ -197,7 +197,7 @@ REASONS = [
     ("care", "All rewards are equal in 1 of 8 groups: nothing to learn there."),
     (
         "care",
-        "Mean reliability 0.76 (0.53 to 0.87): differences between rewards are more real than "
+        "Mean reliability 0.76 (0.53 to 0.88): differences between rewards are more real than "
         "noise; ring_k 3.5 (1.5 to more than all) would reach 0.80.",
     ),
     ("care", "1 of 8 groups are mostly noise: reliability below 0.5."),

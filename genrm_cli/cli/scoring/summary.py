@@ -82,7 +82,10 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         )
         yield "made of", f"{parts}; judgements are advisory"
     if totals.length_effect.mean is not None:
-        interval = interval_text(totals.length_effect_interval, "+.2f")
+        interval = ""
+        if totals.length_effect_interval is not None:
+            low, high = totals.length_effect_interval
+            interval = f" ({range_text(low, high, '+.2f', unit=1)})"
         correlation = f"{totals.length_effect.mean:+.2f}{interval}"
         yield "length", f"correlates with the reward by {correlation} within groups"
     if totals.judge.name is not None and totals.verdicts + totals.journal_hits:
@@ -126,8 +129,7 @@ def _reliability_text(account: RunAccount, totals: "RunTotals") -> str:
     if account.reliability is None:
         parts.append(f"unknown: {account.advice}")
     else:
-        interval = interval_text(account.interval)
-        parts.append(f"{account.reliability:.2f}{interval}, {_RELIABILITY_MEANS[account.word]}")
+        parts.append(f"{account.found}, {_RELIABILITY_MEANS[account.word]}")
         parts += [account.advice] if account.advice else []
     if totals.groups_noisy:
         # Of those whose reliability is known, as in the report.
@@ -137,14 +139,6 @@ def _reliability_text(account: RunAccount, totals: "RunTotals") -> str:
         pairs = rate_text(totals.flip_rate, totals.pairs_in_both_orders, "pair")
         parts.append(f"swapping the responses flips {pairs}")
     return "; ".join(parts)
-
-
-def interval_text(interval: tuple[float, ...] | None, form: str = ".2f") -> str:
-    """Return an interval in brackets, after a space; empty without one."""
-    if interval is None:
-        return ""
-    low, high = interval
-    return f" ({range_text(low, high, form, unit=1)})"
 
 
 def _iter_files(totals: "RunTotals") -> Iterator[tuple[str, str]]:

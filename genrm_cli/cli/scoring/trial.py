@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import flag_of, range_text, say, text_of
+from genrm_cli.cli.console import flag_of, say, text_of
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.cli.scoring.summary import interval_text
 from genrm_cli.errors import GenrmError, InputError, UsageError, counted
+from genrm_cli.metrics.group_measures import range_of_reliability
 from genrm_cli.metrics.plan_reliability import (
     LISTS,
     predicted_reliability,
@@ -254,7 +254,7 @@ def _reliability_text(trial: _ModeTrial) -> str:
     if mean is None or interval is None:
         sizes = map(int, record.group_sizes)
         return f"unknown: {unmeasured_text(sizes, record.strategy, record.repeats, flag_of)}"
-    found = f"{mean:.2f}{interval_text(interval)} in {trial.groups} of the trial"
+    found = f"{mean:.2f} ({range_of_reliability(*interval)}) in {trial.groups} of the trial"
     named = f"{'repeatability ' if record.strategy == LISTS else ''}{found}"
     if needed is None or n is None or not trial.counts:
         remedy = remedy_text(needed, mean, flag_of, is_panel=record.panel is not None)
@@ -268,7 +268,7 @@ def _reliability_text(trial: _ModeTrial) -> str:
         tried = replace(plan, ring_k=record.ring_k or plan.ring_k)
         ends = [predicted_reliability(tried, plan, n, each) for each in (mean, *interval)]
     expected, low, high = ends
-    return f"{expected:.2f} ({range_text(low, high, '.2f', unit=1)}) expected; {named}"
+    return f"{expected:.2f} ({range_of_reliability(low, high)}) expected; {named}"
 
 
 def _preview(uri: str, settings: Settings, keys: Keys) -> "Preview":

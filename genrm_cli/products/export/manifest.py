@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from genrm_cli import __version__
 from genrm_cli.errors import counted
 from genrm_cli.json_types import Record
+from genrm_cli.metrics.group_measures import range_of_reliability
 from genrm_cli.products.export.candidates import code_of
 from genrm_cli.products.export.make_rows import RowMaker
 from genrm_cli.products.export.read_scored import ExportCounts, ExportInput
@@ -143,16 +144,14 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
                 )
             continue
         account = RunAccount.of(metrics)
-        low, high = account.interval or (0.0, 1.0)
         of_rewards = f"the {account.figure} of the rewards of {run.name} is {account.word}"
         noise = "these rows may be mostly judge noise"
         if account.reliability is None:
             warnings.append(f"{of_rewards}: {account.advice}.")
         elif account.word == "low":
-            found = f"{account.reliability:.2f} ({low:.2f} to {high:.2f})"
-            warnings.append(f"{of_rewards}, {found}: {noise}; {account.advice}.")
+            warnings.append(f"{of_rewards}, {account.found}: {noise}; {account.advice}.")
         elif account.word == "unknown":  # no number: its estimate says nothing
-            between = f"between {low:.2f} and {high:.2f}"
+            between = range_of_reliability(*account.interval or (0.0, 1.0))
             warnings.append(f"{of_rewards}, {between}: {noise}; {account.advice}.")
     return warnings
 

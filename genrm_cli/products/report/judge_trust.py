@@ -132,15 +132,13 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
 
 def _of_reliability(figures: RunFigures) -> Iterator[Ground]:
     account = figures.account
-    reliability = figures.reliability
-    if account is None or reliability.value is None:
+    if account is None or account.reliability is None:
         why = "no metrics file says how it was compared" if account is None else account.advice
         yield Ground("unknown", f"Signal or noise: not measurable: {why}.", "noisy")
         return
     weight, words = _RELIABILITY[account.word]
     advice = f"; {account.advice}" if account.advice else ""
-    mean = reliability.text(".2f")
-    text = f"Mean {account.figure} {mean}: differences between rewards {words}{advice}."
+    text = f"Mean {account.figure} {account.found}: differences between rewards {words}{advice}."
     yield Ground(weight, text, "noisy")
     noisy = figures.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):

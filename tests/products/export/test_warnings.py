@@ -43,7 +43,7 @@ def test_an_unknown_reliability_has_no_number():
         **counts,
     )
     (said,) = judging_warnings([SimpleNamespace(name="x", metrics=metrics)], "pair")
-    assert "is unknown, between 0.00 and 0.98: these rows may be mostly judge noise" in said
+    assert "is unknown, 0.00 to 0.98: these rows may be mostly judge noise" in said
     assert "set ring_k to 2, or score more groups together" in said
     assert "0.92" not in said
 
