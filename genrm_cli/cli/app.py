@@ -3,12 +3,14 @@
 Commands import heavy modules only when they run: numpy, the HTTP library and boto3 would slow down
 `--help`."""
 
+import codecs
 import contextlib
 import gc
 import os
 import signal
 import sys
 import traceback
+from io import TextIOWrapper
 from itertools import groupby
 from typing import Annotated, Any
 
@@ -20,6 +22,8 @@ from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.console import escaped, print_text, say, show
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
+
+_AS_JSON = "genrm-as-json"
 
 
 class _Commands(TyperGroup):
@@ -82,6 +86,14 @@ def _root(
     """Define the options of `genrm` itself. Its help text is on the app."""
 
 
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    escapes = (f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True))
+    return "".join(escapes), error.end
+
+
 def main() -> None:
     """Run the command line and end the process.
 
@@ -97,6 +109,10 @@ def main() -> None:
     gc.set_threshold(20_000)
     if sys.stderr is None:  # the parent process closed it
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    # What a terminal cannot show is written as JSON does, which leaves JSON whole.
+    codecs.register_error(_AS_JSON, _escape_unencodable)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors=_AS_JSON)
     code: object = 0
     try:
         code = app(prog_name="genrm", standalone_mode=False)

@@ -56,9 +56,11 @@ class _Console(Console):
 
     Attributes:
         is_quiet: whether `say` and `say_warning` print nothing, as the running command asks.
+        progress_line: the live line of progress, if one is shown.
     """
 
     is_quiet = False
+    progress_line: Live | None = None
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -181,8 +183,10 @@ def showing_progress(progress: "RunProgress", on_event: OnEvent) -> Iterator[Non
     line = Live(console=stderr_console, transient=True, get_renderable=text_now)
     try:
         with line if live else nullcontext():
+            stderr_console.progress_line = line if live else None
             yield
     finally:
+        stderr_console.progress_line = None
         done.set()
         reporter.join()
 
@@ -238,6 +242,20 @@ def progress_text(now: "RunMetrics", pace: "Pace | None", elapsed_s: float) -> s
     return ", ".join(parts)
 
 
+@contextmanager
+def without_progress() -> Iterator[None]:
+    """Take the live line away while stdout is written, which may be the same terminal."""
+    line = stderr_console.progress_line
+    if line is None:
+        yield
+        return
+    line.stop()
+    try:
+        yield
+    finally:
+        line.start()
+
+
 def stdout_console() -> Console:
     """Return the console of stdout."""
     return _Console(highlight=False)
@@ -249,12 +267,14 @@ def print_json(value: object) -> None:
     from genrm_cli.storage.encoding.records import render_record
 
     document = value if isinstance(value, dict) else to_json(value)
-    typer.echo(escaped_in_json(render_record(document).decode()), nl=False)
+    with without_progress():
+        typer.echo(escaped_in_json(render_record(document).decode()), nl=False)
 
 
 def print_text(text: str = "") -> None:
     """Print plain text to stdout, unwrapped."""
-    typer.echo(escaped(text))
+    with without_progress():
+        typer.echo(escaped(text))
 
 
 def print_markdown(text: str) -> None:

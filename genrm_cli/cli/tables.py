@@ -19,6 +19,7 @@ from genrm_cli.cli.console import (
     escaped_line,
     print_json,
     stdout_console,
+    without_progress,
     wrapped_lines,
 )
 from genrm_cli.settings import Settings
@@ -139,11 +140,12 @@ def print_parts(*parts: str | Table) -> None:
     """Print texts, which wrap at words on a terminal, and tables to stdout."""
     console = stdout_console()
     width = console.width if console.is_terminal else None
-    for part in parts:
-        if isinstance(part, Table):
-            lines = part.iter_lines(width)
-        else:
-            texts_ = escaped(part).split("\n")
-            lines = (Text(line) for each in texts_ for line in wrapped_lines(each, width))
-        for line in lines:
-            console.print(line, soft_wrap=True)
+    with without_progress():
+        for part in parts:
+            if isinstance(part, Table):
+                lines = part.iter_lines(width)
+            else:
+                texts_ = escaped(part).split("\n")
+                lines = (Text(line) for each in texts_ for line in wrapped_lines(each, width))
+            for line in lines:
+                console.print(line, soft_wrap=True)
