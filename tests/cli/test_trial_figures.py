@@ -49,13 +49,13 @@ def test_the_trial_is_of_30_groups_or_of_fewer_that_the_user_named():
 @pytest.mark.parametrize(
     ("needed", "rings", "expected"),
     [
-        ((1.5, 2.5, 4.0), "--ring-k 2.5 as expected, 4 to be sure", "0.73 (0.54 to 0.83)"),
+        ((1.5, 2.5, 4.0), "--ring-k 2.5 as expected, 4 to be sure", "0.73 (0.54 to 0.84)"),
         (
             (1.5, 2.5, None),
             "--ring-k 2.5 as expected, more than the most to be sure",
-            "0.73 (0.54 to 0.83)",
+            "0.73 (0.54 to 0.84)",
         ),
-        ((None, 1.5, 1.5), "--ring-k 1.5", "0.60 (0.40 to 0.73)"),
+        ((None, 1.5, 1.5), "--ring-k 1.5", "0.60 (0.40 to 0.74)"),
     ],
 )
 def test_rings_and_the_reliability_that_they_are_expected_to_have(advised, needed, rings, expected):
