@@ -70,7 +70,7 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
     journal = tmp_path / "killed.turns.sqlite"
     lost = 0
     for kill in range(1, KILLS + 1):
-        goal = before + lost + calls * kill // (KILLS + 1)
+        goal = before + lost + calls * kill // (KILLS + 4)
         process = genrm.start(*command, "killed.jsonl")
         judge_server.wait_until(lambda stats, goal=goal: stats["requests"] >= goal, limit_s=300)
         process.kill()
