@@ -46,7 +46,12 @@ def workplace(genrm, call, judge_server):
     journal.
     """
     shutil.copytree(SAMPLE_DATA, genrm.folder / "sample_data")
-    shutil.copy(SAMPLE_DATA / "rollouts.jsonl", genrm.folder)
+    rollouts = read_lines(SAMPLE_DATA / "rollouts.jsonl")
+    policies = ("old", "new")
+    genrm.write(
+        "rollouts.jsonl",
+        [each | {"model": policies[at % 2]} for at, each in enumerate(rollouts)],
+    )
     shutil.copy(SAMPLE_DATA / "labelled-pairs.jsonl", genrm.folder / "pairs.jsonl")
     for number in range(2):
         shard = genrm.write(f"rollouts-rs{number}-chunk0.jsonl", make_rollouts()[number::2])
@@ -104,7 +109,8 @@ def workplace(genrm, call, judge_server):
     call("eval", "pairs.jsonl", *judge, "-o", "other.json")
     pairs = json.loads((genrm.folder / "other.json").read_bytes())["pairs"]
     genrm.write(
-        "labels.jsonl", [{"pair": each["id"], "rater": "ann", "label": "A"} for each in pairs[:5]]
+        "labels.jsonl",
+        [{"pair": each["id"], "rater": "ann", "label": "chosen"} for each in pairs[:5]],
     )
     (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
     offline = (
@@ -196,7 +202,7 @@ def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket
         "-o",
         f"s3://{s3_bucket.name}/rl/env/scored/1.scored.jsonl",
     )
-    call("score", "rollouts.jsonl", "--model", "m", "--requests-to", "requests.jsonl")
+    call("score", "rollouts.jsonl", "--model", "m", "--requests-to", "requests.jsonl", "--force")
     (workplace / "scored").mkdir()
     call("score", "rollouts.jsonl", "--offline", "-o", "scored/1.scored.jsonl")
     for command in (each for shown in examples().values() for each in shown):
@@ -206,7 +212,9 @@ def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket
         if words[0] == "serve":
             assert listens(genrm, words), command
             continue
-        ended = call(*words, stdin=stdin)
+        # An example before it may have asked for more verdicts.
+        again = ("--force",) if words[0] == "score" else ()
+        ended = call(*words, *again, stdin=stdin)
         assert ended.code == 0, f"{command}\n{ended.err}"
         if words[0] == "collect" and "-o" in words:  # what the examples of review name
             call("score", words[words.index("-o") + 1], "--offline")
