@@ -327,7 +327,6 @@ def sizes_of(pid):
 @pytest.mark.parametrize(
     ("estimator", "tolerance"),
     [
-        ("simple_tiebreaker", 1e-6),
         ("adaptive", math.inf),  # it depends on the calibration, and so on what was served before
     ],
 )
