@@ -60,6 +60,37 @@ def test_a_large_body_is_refused(limited):
     )
 
 
+@pytest.mark.slow
+def test_a_full_queue_refuses_groups_but_no_member_of_an_open_cohort(limited, judge_server):
+    """429 with Retry-After while three comparisons or more wait, of two groups here; the second
+    member of an open cohort joins all the same.
+    """
+    first = limited.begin_member("queued", 0, size=2, messages="Why?", text="one")
+    limited.wait_for(waiting=1)
+    judge_server.behave(latency_s=2.0)
+    groups = [
+        limited.begin(
+            "/v1/groups",
+            {"messages": f"Busy {number}?", "responses": [{"text": text} for text in texts(2)]},
+        )
+        for number in range(2)
+    ]
+    limited.wait_for(waiting=3)
+    refused = limited.post(
+        "/v1/groups",
+        {
+            "messages": "Too busy?",
+            "responses": [{"text": "a"}, {"text": "b c"}],
+        },
+    )
+    assert refused.status_code == 429
+    assert int(refused.headers["Retry-After"]) > 0
+    second = limited.begin_member("queued", 1, size=2, messages="Why?", text="two and more")
+    assert [each.json()["group_status"] for each in (first, second)] == ["scored"] * 2
+    assert [each.json()["status"] for each in groups] == ["scored"] * 2
+    assert metric(limited, "genrm_refused_requests_total") >= 1
+
+
 def test_too_many_open_cohorts_refuse_another_one(limited):
     """429 for the first member of one more; members of those that are open still join."""
     fields = {
