@@ -150,11 +150,12 @@ def test_files_are_rotated_and_whole_on_s3(genrm, judge_server, s3_bucket, s3):
 
 @pytest.mark.slow
 def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(genrm, judge_server):
-    """`genrm score` over the recorded lines asks nothing, and its rewards are within .3 of the
+    """`genrm score` over the recorded lines asks nothing, and its rewards are within .2 of the
     served ones.
 
     The judge is as noisy as can be, and half of the groups are served after a restart, which
-    continues the calibration. No group fades, as in `genrm score`."""
+    continues the calibration. Earlier groups fade in a server, and not in `genrm score`; without
+    fading, the largest difference is .09."""
     judge_server.behave(verdict="hash")
     generator = random.Random(7)
     size = 16
@@ -208,7 +209,7 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
         for line in read_lines(genrm.folder / "rollouts.scored.jsonl")
     }
     worst = max(abs(rewards[text] - reward) for text, reward in served_rewards.items())
-    assert 0 < worst < 0.3
+    assert 0 < worst < 0.2
 
 
 def rows_in(folder):
