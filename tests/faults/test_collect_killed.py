@@ -71,6 +71,9 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
     lost = 0
     for kill in range(1, KILLS + 1):
         goal = before + lost + calls * kill // (KILLS + 4)
+        answered = goal - judge_server.stats()["requests"]
+        # After them, silence: however late the kill comes, the run is in the middle.
+        judge_server.behave(chat=CHAT, latency_s=0.02, script=[{}] * answered, fault={"hang": True})
         process = genrm.start(*command, "killed.jsonl")
         judge_server.wait_until(lambda stats, goal=goal: stats["requests"] >= goal, limit_s=300)
         process.kill()
@@ -80,6 +83,7 @@ def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
         assert 0 <= lost_now - lost <= IN_FLIGHT
         lost = lost_now
         assert not (tmp_path / "killed.jsonl").exists()
+    judge_server.behave(chat=CHAT, latency_s=0.02)
     genrm.run(*command, "killed.jsonl").ended(0)
     assert judge_server.stats()["requests"] - before == calls + lost
     assert without_time(tmp_path / "killed.jsonl") == without_time(tmp_path / "calm.jsonl")
