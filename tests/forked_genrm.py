@@ -2,6 +2,7 @@
 times.
 """
 
+import faulthandler
 import multiprocessing
 import os
 import signal
@@ -70,6 +71,7 @@ def _run(words: tuple[str, ...], folder: Path, environment: dict[str, str], prin
     file = os.open(printed, os.O_WRONLY | os.O_APPEND)
     os.dup2(file, 1)
     os.dup2(file, 2)
+    faulthandler.enable()  # native code that crashes says where
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

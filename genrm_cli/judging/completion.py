@@ -6,6 +6,7 @@ import re
 import msgspec
 
 from genrm_cli.judging.requests import Reply
+from genrm_cli.typed_json import FormError, from_json
 
 _Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
@@ -144,8 +145,8 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
     malformed.
     """
     try:
-        content = msgspec.convert(logprobs, _Logprobs).content
-    except msgspec.ValidationError:
+        content = from_json(_Logprobs, logprobs).content
+    except FormError:
         return ()
     return tuple(
         (each.token, {like.token: like.logprob for like in (each, *(each.top_logprobs or ()))})

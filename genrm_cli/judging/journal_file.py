@@ -21,6 +21,7 @@ import zstandard
 
 from genrm_cli.errors import SettingRef, StorageError
 from genrm_cli.json_types import Record
+from genrm_cli.typed_json import from_json
 from genrm_cli.verdicts import ChatTurn, Failure, Grades, Judgment, Outcome, Verdict
 
 FORMAT = 4  # increase it when tables or entries change
@@ -99,7 +100,7 @@ class Entry(NamedTuple):
         try:
             fields = orjson.loads(self.body)
             name = next(name for name in _RESULTS if name in fields)
-            result = msgspec.convert(fields[name], _RESULTS[name])
+            result = from_json(_RESULTS[name], fields[name])
             costs = {cost: fields[cost] for cost in _COSTS}
             return Outcome(
                 result,
@@ -154,7 +155,7 @@ def parse_entry(copy: object, compress: Callable[[bytes], bytes]) -> Entry:
     Raises:
         ValueError: it is not an entry. SQLite would store any type in any column.
     """
-    given = msgspec.convert(copy, _Copy)
+    given = from_json(_Copy, copy)
     if (given.kind == VERDICT) != (given.reply is not None):
         raise ValueError(f"a {given.kind} with the reply {given.reply!r:.40}")
     return Entry(

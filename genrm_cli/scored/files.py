@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Mark
@@ -23,6 +22,7 @@ from genrm_cli.storage.patterns import names_many
 from genrm_cli.storage.places import place_of
 from genrm_cli.storage.source import Source, open_source
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import parse_json
 
 REMEDY = (
     "; it is not a file of `genrm score`, or torn; score the rollouts again with ",

@@ -19,7 +19,6 @@ from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.rollouts.views import with_one_reading
 from genrm_cli.scored.files import REMEDY, ScoredInput, read_run_record
-from genrm_cli.scored.json_form import parse_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.rollout_store import RolloutStore
@@ -30,6 +29,7 @@ from genrm_cli.storage.location import is_stream, sibling
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import parse_json
 from genrm_cli.verdicts import Verdict
 
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]

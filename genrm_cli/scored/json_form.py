@@ -20,11 +20,6 @@ _T = TypeVar("_T")
 # Types and not classes: an enumeration is a text as well, and is written by its value.
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
-FormError = msgspec.ValidationError
-"""A JSON value does not have the form of a class; the message has the path of the member, what was
-found and what was expected.
-"""
-
 
 def to_json(record: object) -> Record:
     """Return a dataclass as a JSON object."""
@@ -47,24 +42,6 @@ def _written(value: Any) -> Any:
     if is_dataclass(value):
         return to_json(value)
     return [_written(each) for each in value]
-
-
-def from_json(form: type[_T], value: object) -> _T:
-    """Return the dataclass that a JSON object holds, or raise `FormError`."""
-    return msgspec.convert(value, form)
-
-
-def parse_json(form: type[_T], raw: bytes) -> _T:
-    """Return the dataclass that JSON text holds; NaN is not JSON.
-
-    Raises:
-        ValueError: it is not JSON, or, as a `FormError`, it has another form.
-    """
-    try:
-        return msgspec.json.decode(raw, type=form)
-    # Not a ValueError: the decoder recurses as deep as the text nests.
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
 
 
 def json_schemas(forms: Sequence[type]) -> Record:

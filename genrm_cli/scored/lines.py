@@ -8,7 +8,8 @@ from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
-from genrm_cli.scored.json_form import FormError, from_json, to_json
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.typed_json import FormError, from_json
 from genrm_cli.verdicts import FailureKind, Reason, Verdict
 
 FORMAT: Literal[1] = 1

@@ -13,9 +13,9 @@ from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.rollout import Rollout
 from genrm_cli.scored.files import ScoredInput
-from genrm_cli.scored.json_form import parse_json
 from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import parse_json
 
 SUFFIX = ".review.jsonl"
 APPROVED = "approved"

@@ -23,6 +23,7 @@ from genrm_cli.errors import StorageError
 from genrm_cli.storage.contract import Found
 from genrm_cli.storage.location import stem_of
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import parse_json
 
 _MARK = ".lease-"
 EXPIRY_S = 300.0  # long against a pause of the machine or of the store
@@ -134,8 +135,8 @@ def _held(found: Found, store: Store, expiry_s: float) -> OtherLease | None:
     if content is None:
         return None
     held = OtherLease("an unknown process", "an unknown time", expiry_s)
-    with suppress(ValueError, RecursionError):  # not a lease: it expires like ours
-        lease = msgspec.json.decode(content, type=_LeaseContent)
+    with suppress(ValueError):  # not a lease: it expires like ours
+        lease = parse_json(_LeaseContent, content)
         if lease.host == _host() and _started(lease.pid) != lease.started:
             return None
         owner = f"process {lease.pid} on {lease.host.partition(' ')[0]}"

@@ -14,9 +14,9 @@ from small_server import answering_each
 
 from genrm_cli.cli.scoring.summary import show_summary
 from genrm_cli.scored.account import RunAccount
-from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import settings_from
+from genrm_cli.typed_json import from_json
 
 PRICES = ("--price-in", 1, "--price-out", 7)
 GROUPS = 8

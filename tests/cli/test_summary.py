@@ -10,9 +10,9 @@ from genrm_process import make_rollouts
 
 from genrm_cli.cli.scoring.run_warnings import COUNTS
 from genrm_cli.cli.scoring.summary import show_summary
-from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.settings import Settings
+from genrm_cli.typed_json import from_json
 
 LEXICAL = ("--judge", "lexical")
 LAST = re.compile(r"genrm: (?:done|failed|interrupted): .*; exit (\d+)")

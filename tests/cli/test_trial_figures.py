@@ -5,9 +5,9 @@ from genrm_process import make_rollouts
 from scored_lines import metrics, read_lines, write_lines
 
 from genrm_cli.cli.scoring.trial import recommend, trial_settings
-from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.settings import settings_from
+from genrm_cli.typed_json import from_json
 
 PAIRS = {"strategy": "ring", "ring_k": 2.0, "group_sizes": {"5": 30}}
 LISTS = {"strategy": "lists", "ring_k": None, "repeats": 2, "group_sizes": {"3": 30}}

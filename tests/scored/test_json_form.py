@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from scored_lines import verdict
 
-from genrm_cli.scored.json_form import FormError, from_json, json_schemas, parse_json, to_json
+from genrm_cli.scored.json_form import json_schemas, to_json
 from genrm_cli.scored.lines import ComparisonRecord, RolloutResult
 from genrm_cli.scored.run_record import output_schema
 from genrm_cli.storage.encoding.records import render_document, render_record
+from genrm_cli.typed_json import FormError, from_json, parse_json
 
 Json = dict[str, Any]
 

@@ -6,9 +6,10 @@ import pytest
 from genrm_process import read_lines
 from jsonschema import Draft202012Validator
 
-from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.typed_json import from_json
 
 COMPONENTS = """
 [components.length]

@@ -8,6 +8,7 @@ import msgspec
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.profile import Fields
+from genrm_cli.typed_json import FormError, from_json
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]*\Z")]
 """Lower-case letters, digits and hyphens."""
@@ -31,8 +32,8 @@ def parse_table(form: type[Form], table: Fields, where: str) -> Form:
     """Return the content of the file `where`, which by default gives the name."""
     stem = where.rpartition("/")[2].removesuffix(".toml").lower()
     try:
-        return msgspec.convert({"name": stem, "about": f"from {where}", **table}, form)
-    except msgspec.ValidationError as error:
+        return from_json(form, {"name": stem, "about": f"from {where}", **table})
+    except FormError as error:
         raise UsageError(f"{where}: {error}.") from error
 
 

@@ -16,10 +16,11 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.offline.request_files import check_request_line, replies_of
 from genrm_cli.metrics.event import Event
 from genrm_cli.products.batches.batch_api import Batch, BatchApi
-from genrm_cli.scored.json_form import parse_json, to_json
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.encoding.records import BadLineError, render_document
 from genrm_cli.storage.location import sibling
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.typed_json import parse_json
 
 _STATE_SUFFIX = ".batch.json"
 _FORMAT = 1

@@ -37,9 +37,9 @@ from genrm_cli.products.evaluation.accuracy import (
     share_of_items,
 )
 from genrm_cli.products.evaluation.evaluate import EvalResult
-from genrm_cli.scored.json_form import from_json
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
+from genrm_cli.typed_json import from_json
 
 _COIN = 0.5
 _MOST_CELLS = 200  # each asks about every pair; more are a mistake in the axes

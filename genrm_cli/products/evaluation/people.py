@@ -21,8 +21,8 @@ from genrm_cli.products.evaluation.accuracy import (
 )
 from genrm_cli.products.evaluation.pair_lines import LabelledPair
 from genrm_cli.products.evaluation.prediction_powered import LabelledMean, prediction_powered
-from genrm_cli.scored.json_form import parse_json
 from genrm_cli.storage.source import Source
+from genrm_cli.typed_json import parse_json
 
 _EVEN = 0.5
 _VALUES = {"chosen": 1.0, "tie": 0.5, "rejected": 0.0}

@@ -28,7 +28,7 @@ from genrm_cli.products.evaluation.accuracy import (
     means_by_item,
 )
 from genrm_cli.rewards.estimators.verdict_batch import Floats
-from genrm_cli.scored.json_form import parse_json
+from genrm_cli.typed_json import parse_json
 
 _ALARM = 0.01
 """Probability of `changed` for a judge that is the same, at most."""

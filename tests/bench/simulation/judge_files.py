@@ -6,12 +6,12 @@ from bench.recorded import iter_recorded
 
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import parse_record
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import from_json
 from genrm_cli.verdicts import Verdict
 
 _Judges = dict[str, dict[str, dict[Comparison, Verdict]]]

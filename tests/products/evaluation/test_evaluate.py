@@ -19,9 +19,10 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.judging_session import PlanEvent
 from genrm_cli.metrics.event import Event
 from genrm_cli.products.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
-from genrm_cli.scored.json_form import from_json, to_json
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
+from genrm_cli.typed_json import from_json
 
 SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
 

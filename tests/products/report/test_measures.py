@@ -13,9 +13,9 @@ from genrm_cli.products.report.measure_group import measure_group
 from genrm_cli.products.report.report_figures import figures_of, histogram_of, mean_of, share_of
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
-from genrm_cli.scored.json_form import from_json
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout, parse_scored_line
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.typed_json import from_json
 
 
 def group_of(

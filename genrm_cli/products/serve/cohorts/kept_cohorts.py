@@ -15,7 +15,8 @@ from genrm_cli.products.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
 from genrm_cli.products.serve.cohorts.group_table import ServedGroup
 from genrm_cli.products.serve.served_answers import GroupAnswer, GroupCounts
 from genrm_cli.rewards.component import Column
-from genrm_cli.scored.json_form import parse_json, to_json
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.typed_json import parse_json
 
 
 @dataclass(frozen=True, slots=True)

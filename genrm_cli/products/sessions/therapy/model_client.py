@@ -15,7 +15,8 @@ from genrm_cli.products.sessions.therapy.simulated_client import (
 )
 from genrm_cli.rollouts.reading.values import json_in
 from genrm_cli.rollouts.rollout import Turn
-from genrm_cli.scored.json_form import FormError, from_json, json_schemas
+from genrm_cli.scored.json_form import json_schemas
+from genrm_cli.typed_json import FormError, from_json
 
 _MOST_EFFECT = 2  # as in the form below
 

@@ -10,7 +10,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.environment import EpisodeScenario
 from genrm_cli.rollouts.scenario import Scenario
-from genrm_cli.scored.json_form import FormError, from_json
+from genrm_cli.typed_json import FormError, from_json
 
 SYSTEM = (
     "You are a supportive counsellor in a practice session with a fictional client. Listen, "
