@@ -53,7 +53,7 @@ def errors_of(
     inverse: Floats,
     seen: Floats,
     noisy: Floats,
-    limit: float | Floats,
+    limit: float,
 ) -> Errors:
     """Return the errors of a linear solution.
 
@@ -63,28 +63,38 @@ def errors_of(
         inverse: [G, n, n], maps the right side of the system to the solution.
         seen: [G, n, n], maps qualities of variance 1 to the right side.
         noisy: [G, n, n], covariance of the right side, given the qualities.
-        limit: the solution for a quality of 1, in the limit of many verdicts; of all groups, or [G,
-            1, 1].
+        limit: the solution for a quality of 1, in the limit of many verdicts.
     """
     scored = batch.counts() > 0
     members = scored.sum(axis=1)
     passed = inverse @ seen
+    shared = np.maximum(0.0, np.trace(passed, axis1=1, axis2=2))
+    total = _square_sums(passed).sum(axis=1)
+    # Less the solution without noise and shrinking: the qualities, less the mean of those scored.
+    # In place: a matrix of a group of 2,048 takes 32 MB.
+    passed += scored[:, :, None] * (limit * scored / np.maximum(members, 1)[:, None])[:, None, :]
+    np.einsum("gii->gi", passed)[...] -= limit * scored
+    shrinking = _square_sums(passed)
+    del passed
     covariance = inverse @ noisy @ inverse.swapaxes(1, 2)
     # Variances; rounding may leave a little less than 0.
     errors = np.maximum(0.0, np.diagonal(covariance, axis1=1, axis2=2))
-    both = scored[:, :, None] * scored[:, None, :]
-    centring = scored[:, :, None] * np.eye(batch.n) - both / np.maximum(members, 1)[:, None, None]
-    shared = np.maximum(0.0, np.trace(passed, axis1=1, axis2=2))
-    total = (passed**2).sum(axis=(1, 2)) + errors.sum(axis=1)
+    total += errors.sum(axis=1)
     # The solution is shrunk to the mean by the amount that suits this judge; the variance of such
     # predictions is their reliability. Source: T. L. Kelley, Statistical Method (1923).
     kept = np.divide(shared, total, out=np.zeros_like(shared), where=total > 0)
     missed = np.maximum(0.0, np.maximum(members - 1, 0) - kept * shared)
     return Errors(
-        variances=((passed - limit * centring) ** 2).sum(axis=2) + errors,
+        variances=shrinking + errors,
         reliabilities=signal_share(((kept[:, None] * solution) ** 2).sum(axis=1), missed),
-        chances=_chances(solution, errors.sum(axis=1), (covariance**2).sum(axis=(1, 2))),
+        chances=_chances(solution, errors.sum(axis=1), _square_sums(covariance).sum(axis=1)),
     )
+
+
+def _square_sums(matrices: Floats) -> Floats:
+    """Return [G, n] the sums of the squares of each row of [G, n, n]."""
+    sums: Floats = np.einsum("gij,gij->gi", matrices, matrices)
+    return sums
 
 
 def _chances(solution: Floats, noise: Floats, noise_square: Floats) -> Floats:

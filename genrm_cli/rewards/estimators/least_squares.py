@@ -63,7 +63,11 @@ def fit_qualities(batch: VerdictBatch, calibration: Calibration) -> BatchEstimat
     sums *= has_levels[:, None, None]
     level_weight = calibration.weights.level * LEVEL_SLOPE / LEVEL_NOISE
     level_precision = level_weight * LEVEL_SLOPE
-    inverse = inverse_of(np.eye(batch.n) + precision * laplacian + level_precision * sums)
+    system = precision * laplacian
+    system += level_precision * sums
+    np.einsum("gii->gi", system)[...] += 1
+    inverse = inverse_of(system)
+    del system  # in a group of 2,048 a matrix takes 32 MB
     own = level_weight * batch.sum_by_rollout(levels, levels)
 
     def solve(corrected: Floats) -> Floats:
@@ -82,8 +86,11 @@ def fit_qualities(batch: VerdictBatch, calibration: Calibration) -> BatchEstimat
     if calibration.noise is not None:
         judge = calibration.noise
         weight = slope / noise
-        seen = weight * judge.slope * laplacian + level_weight * judge.level_slope * sums
-        noisy = weight**2 * judge.noise * laplacian + level_weight**2 * judge.level_noise * sums
+        seen = weight * judge.slope * laplacian
+        seen += level_weight * judge.level_slope * sums
+        noisy = weight**2 * judge.noise * laplacian
+        noisy += level_weight**2 * judge.level_noise * sums
+        del laplacian, sums
         noisy += position_noise(batch, weight**2 * judge.prompt)
         limit = weight * judge.slope / precision
         errors = errors_of(batch, solution, inverse, seen, noisy, limit)
