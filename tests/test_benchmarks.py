@@ -1,19 +1,24 @@
-"""The figures of speed and memory in the guide."""
+"""The measured tables of the guide."""
+
+from collections.abc import Iterator
 
 import pytest
 from bench.calibration import Cell, measure
-from bench.learning import page as learning
-from bench.page import CARD, PAGE, read_results, render_card, render_page
+from bench.learning.page import iter_arms, read_curves
+from bench.page import PAGE, iter_card, iter_speed, read_results, table_of
 
 
-def test_the_page_of_figures_is_that_of_the_results() -> None:
-    """`make bench` writes the page from what it measured, and nobody else writes it."""
-    assert PAGE.read_text(encoding="utf-8") == render_page(read_results())
-
-
-def test_the_card_of_intervals_is_that_of_the_results() -> None:
-    """`make bench PARTS=calibration` writes the page from what it measured."""
-    assert CARD.read_text(encoding="utf-8") == render_card(read_results())
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("speed", iter_speed(read_results())),
+        ("intervals", iter_card(read_results())),
+        ("learning", iter_arms(read_curves())),
+    ],
+)
+def test_the_tables_are_those_of_the_results(name: str, lines: Iterator[str]) -> None:
+    """`make bench` and `make learning` write them from what they measured, and nobody else does."""
+    assert table_of(PAGE.read_text(encoding="utf-8"), name) == "\n".join(lines)
 
 
 @pytest.mark.slow
@@ -28,9 +33,3 @@ def test_intervals_hold_in_the_cells(n: int, rings: float, kind: str) -> None:
     assert (held[30] is None) == (n < 6 and rings == 1)
     assert min(share for share in held.values() if share is not None) > 0.88
     assert found.errors[0] > 0.92
-
-
-def test_the_page_of_learning_curves_is_that_of_the_results() -> None:
-    """`make learning` writes the page from what it measured."""
-    page = learning.PAGE.read_text(encoding="utf-8")
-    assert page == learning.render_page(learning.read_curves())

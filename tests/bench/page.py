@@ -1,47 +1,37 @@
-"""Write the guide's page of speed and memory from `results.json`."""
+"""Write the tables of the guide's page of evidence from `results.json`."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results.json")
-PAGE = Path(__file__).parents[2] / "genrm_cli" / "guide" / "benchmarks.md"
+PAGE = Path(__file__).parents[2] / "genrm_cli" / "guide" / "evidence.md"
 
 Figures = dict[str, float]
 Results = dict[str, dict[str, Any]]
 
-_INTRODUCTION = """\
-# Speed and memory
+_IN_FLIGHT = (64, 256, 1_024, 4_096)
+_COHORTS = (64, 128, 256, 512)
 
-`make bench` measures on your machine, or `make bench PARTS="help calls"` some parts. Figures are medians of several
-runs. CPU time is user and system time of genrm's own process; peak memory includes Python and the libraries. `openai`
-is `openai.AsyncOpenAI`, which makes the same calls in the same run and does nothing else.
 
-| what | measured |
-|---|---|
-"""  # noqa: E501
+def _listed(form: str, values: tuple[int, ...]) -> str:
+    return ", ".join(form.format(value) for value in values)
+
+
 _ROWS = (
     ("help", "`genrm --help`", "{wall_s:.2f} s, {cpu_s:.2f} s of it CPU time"),
-    *(
-        (
-            "calls",
-            "CPU time per comparison (request, reply, verdict, journal), local judge that "
-            "answers at once, "
-            f"{count:,} in flight",
-            f"{{genrm_{count}:.2f}} ms; openai {{openai_{count}:.2f}} ms, {{ratio_{count}:.1f}} "
-            "times as much",
-        )
-        for count in (64, 256, 1_024, 4_096)
+    (
+        "calls",
+        "CPU time per comparison, local judge that answers at once; "
+        f"{_listed('{:,}', _IN_FLIGHT)} in flight",
+        f"{_listed('{{genrm_{}:.2f}}', _IN_FLIGHT)} ms; "
+        f"openai {_listed('{{ratio_{}:.1f}}', _IN_FLIGHT)} times as much",
     ),
-    *(
-        (
-            "calls",
-            f"the same with `--http-client httpx`, {count:,} in flight",
-            f"{{genrm-httpx_{count}:.2f}} ms, {{httpx_ratio_{count}:.1f}} times as much as with "
-            "pyreqwest",
-        )
-        for count in (64, 256, 1_024, 4_096)
+    (
+        "calls",
+        "the same with `--http-client httpx`",
+        f"{_listed('{{httpx_ratio_{}:.1f}}', _IN_FLIGHT)} times as much as with pyreqwest",
     ),
     (
         "process",
@@ -130,14 +120,12 @@ _ROWS = (
         "`genrm serve` median {genrm_idle_ms:.0f} ms, NeMo Gym 0.4.0's `genrm_compare` "
         "{gym_idle_ms:.0f} ms",
     ),
-    *(
-        (
-            "sockets",
-            f"the same, {count} cohorts in flight; servers, judge and clients share the cores",
-            f"`genrm serve` {{genrm_rate_{count}:.0f}} rollouts per second, NeMo Gym "
-            f"{{gym_rate_{count}:.0f}}",
-        )
-        for count in (64, 128, 256, 512)
+    (
+        "sockets",
+        f"the same, {_listed('{}', _COHORTS)} cohorts in flight; servers, judge and clients share "
+        "the cores",
+        f"`genrm serve` {_listed('{{genrm_rate_{}:.0f}}', _COHORTS)} rollouts per second, "
+        f"NeMo Gym {_listed('{{gym_rate_{}:.0f}}', _COHORTS)}",
     ),
     (
         "sockets",
@@ -166,46 +154,39 @@ def read_results() -> Results:
     return results
 
 
-def render_page(results: Results) -> str:
-    """Return the page."""
-    return _INTRODUCTION + "\n".join(_iter_lines(results)) + "\n"
+def write_table(name: str, lines: Iterable[str]) -> None:
+    """Write what a run measured into its place of the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(page.replace(table_of(page, name), "\n".join(lines)), encoding="utf-8")
 
 
-CARD = PAGE.with_name("calibration.md")
-_CARD = """\
-# How often intervals hold
-
-`make bench PARTS=calibration` counts how often the 95 % intervals of `genrm score` hold, with the simulated judge of
-`tests/bench/simulation` and 40,000 groups for each row. The interval of the reliability should hold the mean of all of them; up
-to 300 runs of each size take part (40 of 1,000 groups, so that .95 ± .07 is chance). *Unknown* means that the summary says so, and
-names what would tell: further rings, or more groups. A standard error should hold the base score that the judge would give in the
-limit of many verdicts; *best* are the rollouts with the highest score of their group.
-
-Nothing here says whether a judge is right, or holds for a judge unlike the simulated one.
-
-| rollouts, judge, rings | reliability | 30 groups | 100 | 300 | 1,000 | base scores | best |
-|---|---|---|---|---|---|---|---|
-"""  # noqa: E501
+def table_of(page: str, name: str) -> str:
+    """Return what stands between the two marks of a table of the page."""
+    begin = f"<!-- measured: {name} -->\n\n"
+    return page.partition(begin)[2].partition("\n\n<!-- end -->")[0]
 
 
-def render_card(results: Results) -> str:
-    """Return the page of how often intervals hold."""
+def iter_card(results: Results) -> Iterator[str]:
+    """Yield the lines that say how often intervals hold."""
+    yield "| N, judge, rings | reliability | 30 groups | 100 | 300 | 1,000 | base scores | best |"
+    yield "|---|---|---|---|---|---|---|---|"
     figures: Figures = results["calibration"]["figures"]
-    cells = [name.removesuffix(" best") for name in figures if name.endswith(" best")]
     names = ("reliability", "30", "100", "300", "1000", "errors", "best")
-    rows = (
-        f"| {' | '.join([cell, *(_share(figures[f'{cell} {name}']) for name in names)])} |"
-        for cell in cells
-    )
-    taken = f"Measured on {results['calibration']['date']} at {results['calibration']['commit']}."
-    return _CARD + "\n".join(rows) + f"\n\n{taken}\n"
+    for cell in [name.removesuffix(" best") for name in figures if name.endswith(" best")]:
+        shares = (_share(figures[f"{cell} {name}"]) for name in names)
+        yield f"| {' | '.join([cell, *shares])} |"
+    yield ""
+    yield f"Measured on {results['calibration']['date']} at {results['calibration']['commit']}."
 
 
 def _share(value: float) -> str:
     return "unknown" if value < 0 else f"{value:.2f}"
 
 
-def _iter_lines(results: Results) -> Iterator[str]:
+def iter_speed(results: Results) -> Iterator[str]:
+    """Yield the lines of speed and memory."""
+    yield "| what | measured |"
+    yield "|---|---|"
     for part, what, measured in _ROWS:
         if part in results:
             yield f"| {what} | {measured.format(**results[part]['figures'])} |"

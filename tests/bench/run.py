@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.calibration import iter_cells, measure
 from bench.make_rollouts import write_rollouts
-from bench.page import CARD, PAGE, RESULTS, Figures, read_results, render_card, render_page
+from bench.page import RESULTS, Figures, iter_card, iter_speed, read_results, write_table
 from bench.pair import compare
 from judge_behaviour import iter_lognormal_s
 from judge_server_fixture import JudgeServer
@@ -409,8 +409,8 @@ def main() -> None:
             flush=True,
         )
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    PAGE.write_text(render_page(results), encoding="utf-8")
-    CARD.write_text(render_card(results), encoding="utf-8")
+    write_table("speed", iter_speed(results))
+    write_table("intervals", iter_card(results))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import matplotlib as mpl
 from bench.learning.noisy_judge import NoisyJudge
-from bench.learning.page import ARMS, CURVES, PAGE, Arm, read_curves, render_page
+from bench.learning.page import ARMS, CURVES, Arm, iter_arms, read_curves
+from bench.page import write_table
 from genrm_process import PACKAGE_ROOT, Genrm
 from matplotlib import pyplot
 from served import serving
@@ -117,7 +118,7 @@ def main() -> None:
         CURVES.write_text(json.dumps(measure(), indent=1) + "\n")
     measured = read_curves()
     draw(measured)
-    PAGE.write_text(render_page(measured), encoding="utf-8")
+    write_table("learning", iter_arms(measured))
 
 
 if __name__ == "__main__":
