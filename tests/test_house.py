@@ -129,7 +129,7 @@ PURE = (
     "scored.json_form",
     "scored.lines",
     "scored.run_record",
-    "products.report.judge_trust",
+    "scored.trust",
     "http_server.http_replies",
     "products.serve.cohorts.cohort",
     "products.sessions.counts",

@@ -49,6 +49,7 @@ from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import Event, Severity
+from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.leases import Lease, LeaseLostError
 from genrm_cli.storage.location import folder_of
@@ -154,6 +155,7 @@ class BatchReport:
                 | {
                     "reason": str(result.reason),
                     "metrics": None if result.record is None else to_json(result.record),
+                    "account": result.record and to_json(RunAccount.of(result.record)),
                 }
                 for result in self.results
             ],

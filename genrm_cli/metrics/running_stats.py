@@ -261,6 +261,21 @@ class Estimated:
         return f"{self.value:{form}}{interval}"
 
 
+@dataclass(frozen=True, slots=True)
+class Mean(Estimated):
+    """A mean over groups or rollouts."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share(Estimated):
+    """A share of a count."""
+
+    count: int
+    of: int
+
+
 def paired_difference(
     one: Mapping[str, float],
     other: Mapping[str, float],
@@ -337,3 +352,10 @@ def clustered_interval(
     """
     alike = min(share * (1 - share) / error**2 * (n - 1) / n, verdicts) if error > 0 else float(n)
     return wilson_interval(share, alike, student_95(n - 1, z))
+
+
+def share_of(count: int, of: int) -> Share:
+    """Return a share with its Wilson interval."""
+    if not of:
+        return Share(None, None, None, count, of)
+    return Share(count / of, *wilson_interval(count / of, of), count, of)

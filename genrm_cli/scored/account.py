@@ -11,6 +11,7 @@ from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import range_of_reliability, reliability_word
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
 from genrm_cli.scored.run_record import RunTotals
+from genrm_cli.scored.trust import facts_of_totals, judge_trust
 
 _NOT_ASKED = "not_asked"
 
@@ -59,6 +60,8 @@ class RunAccount:
         reliability: mean over groups; None if unknown. `interval` is that of 95 %.
         word: `high`, `fair`, `low` or `unknown`.
         advice: why it is unknown, or what would make it high; empty for `high`.
+        train: whether to train on the rewards: `yes`, `with care`, `no` or `unknown`; `because`
+            are the reasons for anything but yes.
     """
 
     comparisons: int
@@ -74,6 +77,8 @@ class RunAccount:
     interval: tuple[float, float] | None
     word: str
     advice: str
+    train: str
+    because: tuple[str, ...]
 
     @classmethod
     def of(cls, totals: RunTotals, written: Callable[[str], str] = str) -> "RunAccount":
@@ -90,6 +95,12 @@ class RunAccount:
         interval = None if ends is None else (ends[0], ends[1])
         mean = totals.reliability.mean
         word = reliability_word(interval, of_lists=is_lists)
+        figure = "repeatability" if is_lists else "reliability"
+        advice = _advice(totals, word, written)
+        word = "unknown" if mean is None else word
+        found = _found(mean, interval)
+        facts = facts_of_totals(totals, figure, found, word, advice)
+        trust = judge_trust(facts, has_comparisons=True)
         return cls(
             comparisons=totals.comparisons_planned,
             answered=totals.verdicts + totals.journal_hits,
@@ -99,25 +110,31 @@ class RunAccount:
             calls=totals.calls,
             scored=totals.scored + totals.single,
             unscored=totals.unscored_reasons,
-            figure="repeatability" if is_lists else "reliability",
+            figure=figure,
             reliability=mean,
             interval=interval,
-            word="unknown" if mean is None else word,
-            advice=_advice(totals, word, written),
+            word=word,
+            advice=advice,
+            train=trust.word,
+            because=trust.because,
         )
 
     @property
     def found(self) -> str:
         """The reliability with its interval, as in `0.83 (0.78 to 0.87)`; `-` if unknown."""
-        if self.reliability is None:
-            return "-"
-        ends = "" if self.interval is None else f" ({range_of_reliability(*self.interval)})"
-        return f"{self.reliability:.2f}{ends}"
+        return _found(self.reliability, self.interval)
 
     @property
     def failures(self) -> int:
         """Comparisons that failed, whatever the cause."""
         return sum(self.failed.values())
+
+
+def _found(mean: float | None, interval: tuple[float, float] | None) -> str:
+    if mean is None:
+        return "-"
+    ends = "" if interval is None else f" ({range_of_reliability(*interval)})"
+    return f"{mean:.2f}{ends}"
 
 
 def _advice(totals: RunTotals, word: str, written: Callable[[str], str]) -> str:

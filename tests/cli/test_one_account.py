@@ -16,6 +16,7 @@ base_url = "{url}"
 model = "two"
 base_url = "{url}"
 """
+WEIGHTS = {"yes": "fine", "with care": "care", "no": "no", "unknown": "unknown"}
 RUNS = {
     "clean": {},
     "refused": {"fault": REFUSED, "fault_share": 0.1},
@@ -44,12 +45,14 @@ def account_of(genrm, call, judge_server):
         judge_server.behave(**{"verdict": "hash", **behaviour})
         genrm.write("in.jsonl", make_rollouts(groups=groups, size=size))
         done = call("score", "in.jsonl", "--json", "--no-probe", "--max-unscored", 1, *flags)
-        metrics = json.loads(done.out)["results"][0]["metrics"]
+        [result] = json.loads(done.out)["results"]
+        metrics = result["metrics"]
         report = call("report", "in.scored.jsonl", "-o", "r.html", "--force", "--json").ended(0)
         [figures] = json.loads(report.out)["runs"]
         page = (genrm.folder / "r.html").read_text(encoding="utf-8")
         rows = ("export", "in.scored.jsonl", "--to", "groups", "-o", "rows.jsonl", "--force")
         exported = call(*rows).err
+        assert result["account"] == figures["account"]
         return done.err, metrics, figures, page, exported
 
     return run
@@ -85,6 +88,9 @@ def holds_one_account(said, genrm):
         assert account["advice"].split(";")[0].split(",")[0][:40] in exported
     if account["reliability"] is not None:
         assert f"Mean {account['figure']}" in page
+    summary = " ".join(err.split())
+    assert f"train on it {'. '.join([account['train'], *account['because'][:1]])}"[:-1] in summary
+    assert f'<div class="answer {WEIGHTS[account["train"]]}">' in page
     return account
 
 

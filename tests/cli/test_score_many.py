@@ -300,9 +300,9 @@ def test_a_bad_file_does_not_stop_the_others(genrm, call):
     (genrm.folder / "new\nline\x1b[31m.jsonl").write_text("also bad\n")
     finished = call("score . missing.jsonl", *LEXICAL, *NOW).ended(3)
     lines = finished.err.splitlines()
-    assert len(lines) == 15, (
+    assert len(lines) == 16, (
         finished.err
-    )  # six files, the judge, five lines of summary, two warnings, the end
+    )  # six files, the judge, six lines of summary, two warnings, the end
     assert len(file_lines(finished, "scored")) == 2
     assert len(file_lines(finished, "failed")) == 4
     assert lines[-1].startswith("genrm: failed: 6 files: ")

@@ -96,6 +96,7 @@ def score(
     Example: genrm score s3://bucket/rl/env/ --model judge --dry-run \\
       --base-url http://judge:8000/v1
     """
+    from genrm_cli.cli.scoring.next_command import next_command
     from genrm_cli.cli.scoring.summary import outcome_text
     from genrm_cli.cli.scoring.trial import recommend, trial_settings
     from genrm_cli.jobs.due.inputs import is_one_input
@@ -137,6 +138,10 @@ def score(
         print_json(report.as_dict() | more)
     if "plan" not in more:
         say(outcome_text(report, progress.total()))
+    written = None if report.last is None else report.last.record
+    # In a log, the last line is the outcome. A trial has said what is next.
+    if sys.stderr.isatty() and report.alone and written is not None and not quick:
+        say(*next_command(written, rollouts[0], invocation.origins))
     return report.exit_code
 
 

@@ -91,6 +91,7 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     if totals.judge.name is not None and totals.verdicts + totals.journal_hits:
         account = RunAccount.of(totals, flag_of)
         yield account.figure, _reliability_text(account, totals)
+        yield "train on it", ". ".join([account.train, *account.because[:1]]).rstrip(".")
     prices = settings.limits.price_in, settings.limits.price_out
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)

@@ -4,7 +4,6 @@ The trial asks in the mode that the user gave. A judge that could also be asked 
 asked about some of the groups in that one, too. The trial shows the noise of both and whether they
 agree, not which of them is right. It ends with the command of the whole run."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import flag_of, say, text_of
 from genrm_cli.cli.options import run_to_end
+from genrm_cli.cli.scoring.next_command import score_command
 from genrm_cli.errors import GenrmError, InputError, UsageError, counted
 from genrm_cli.metrics.group_measures import range_of_reliability
 from genrm_cli.metrics.plan_reliability import (
@@ -141,26 +141,11 @@ def recommend(
     if has_all and not plan.calls:
         advice["next"] = "done: nothing left to ask"
     else:
-        advice["next"] = f"next: {_command(uri, origins, changes)}"
+        advice["next"] = f"next: {score_command(uri, origins, changes)}"
     *about, last = advice.values()
     lines = (f"  {name:<12} {text}" for name, text in zip(advice, about, strict=False))
     say("the trial recommends for the whole run:", *lines, last)
     return advice
-
-
-def _command(uri: str, origins: Sequence[Origin], changes: dict[str, object]) -> str:
-    """Return the command of the whole run: the flags that the user gave, and what is changed."""
-    given: dict[str, object] = {}
-    given |= {each.key: each.value for each in origins if each.source == "flag"}
-    words = ["genrm", "score", uri]
-    for name, value in (given | changes).items():
-        if isinstance(value, bool):
-            words.append(flag_of(name) if value else flag_of(name).replace("--", "--no-", 1))
-            continue
-        values = value if isinstance(value, list | tuple) else [value]
-        for each in values:
-            words += [flag_of(name), f"{each:g}" if isinstance(each, float) else str(each)]
-    return shlex.join(words)
 
 
 def _choose_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_ModeTrial, str]:

@@ -18,12 +18,17 @@ from genrm_cli.products.report.group_document import (
     rounded,
     with_labels_masked,
 )
-from genrm_cli.products.report.judge_trust import Trust, judge_trust
 from genrm_cli.products.report.measure_group import GroupFigures, measure_group
-from genrm_cli.products.report.report_figures import RunFigures, figures_of, reason_text
+from genrm_cli.products.report.report_figures import (
+    RunFigures,
+    facts_of,
+    figures_of,
+    reason_text,
+)
 from genrm_cli.rollouts.redaction import mask_of
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
+from genrm_cli.scored.trust import Trust, judge_trust
 from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store
 
@@ -151,7 +156,7 @@ def read_run(
         summary = sessions.summary()
         prices = (settings.limits.price_in, settings.limits.price_out)
         figures_of_run = figures_of(scored.name, measured, run.metrics, judge, summary, prices)
-        trust = judge_trust(figures_of_run, has_comparisons=run.has_comparisons)
+        trust = judge_trust(facts_of(figures_of_run), has_comparisons=run.has_comparisons)
         tags = tags_of(start, figures_of_run, measured)
         return RunPage(figures_of_run, trust, measured, rows, tags, run.rejects.total())
 

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 import numpy as np
 
@@ -12,15 +11,17 @@ from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
-    Estimated,
+    Mean,
     RunningStats,
-    wilson_interval,
+    Share,
+    share_of,
 )
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.products.report.measure_group import GroupFigures
 from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.scored.trust import TrainingFacts, why_partial, worst_probe
 from genrm_cli.verdicts import ProbeResult, Reason
 
 FORMAT = 1
@@ -29,21 +30,6 @@ _BINS = 24  # bars of a chart, wide enough to be clicked
 _REASONS = frozenset(Reason)
 _LISTED = 10  # groups by measure, on one screen
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
-
-
-@dataclass(frozen=True, slots=True)
-class Mean(Estimated):
-    """A mean over groups or rollouts."""
-
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Share(Estimated):
-    """A share of a count."""
-
-    count: int
-    of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +187,11 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
     paid = cost_of(metrics.prompt_tokens, metrics.completion_tokens, *prices)
     if paid and metrics.rollouts:
         cost |= {"cost": paid, "cost_of_1000": 1000 * paid / metrics.rollouts}
-    # A panel is as sure as the judge that was probed worst.
-    probes = [judge.probe for judge in metrics.judge.judges]
     return {
         "time": metrics.time,
         "settings_digest": metrics.settings_digest,
-        "partial": _why_partial(metrics),
-        "probe": next((each for each in get_args(ProbeResult)[::-1] if each in probes), None),
+        "partial": why_partial(metrics),
+        "probe": worst_probe(metrics),
         "account": RunAccount.of(metrics),
         "panel_agreement": None if metrics.panel is None else metrics.panel.krippendorff_alpha,
         "repeats": share_of(
@@ -217,6 +201,30 @@ def _recorded(metrics: RunRecord, prices: tuple[float, float]) -> Record:
         "cost": cost,
         "masked": {name: count for name, count in metrics.redactions.items() if count},
     }
+
+
+def facts_of(figures: RunFigures) -> TrainingFacts:
+    """Return what decides whether to train on the rewards of a run."""
+    account = figures.account
+    said = {}
+    if account is not None:
+        said = {name: getattr(account, name) for name in ("figure", "found", "word", "advice")}
+    return TrainingFacts(
+        is_baseline=figures.is_baseline,
+        partial=figures.partial,
+        probe=figures.probe,
+        rollouts=figures.rollouts,
+        scored=figures.scored,
+        flat=figures.flat,
+        noisy=figures.noisy,
+        repeated=figures.repeated.count,
+        failed=figures.failed,
+        not_asked=figures.not_asked,
+        first_place=figures.first_place,
+        flips=figures.flips,
+        length_effect=figures.length_effect,
+        **said,
+    )
 
 
 def reason_text(code: str) -> str:
@@ -234,13 +242,6 @@ def mean_of(values: Sequence[float], bound: float = math.inf) -> Mean:
     ends = stats.interval()
     low, high = (None, None) if ends is None else np.clip(ends, -bound, bound).tolist()
     return Mean(stats.mean, low, high, stats.count)
-
-
-def share_of(count: int, of: int) -> Share:
-    """Return a share with its Wilson interval."""
-    if not of:
-        return Share(None, None, None, count, of)
-    return Share(count / of, *wilson_interval(count / of, of), count, of)
 
 
 def histogram_of(
@@ -274,14 +275,6 @@ def _counted(counts: Iterable[Counter[str]]) -> dict[str, int]:
 def _known(groups: Sequence[object], name: str) -> list[float]:
     values = (getattr(group, name) for group in groups)
     return [value for value in values if value is not None]
-
-
-def _why_partial(metrics: RunRecord) -> str | None:
-    if metrics.stopped_by is not None:
-        return f"{metrics.stopped_by} stopped the run"
-    if metrics.limit is not None:
-        return f"a trial of {metrics.limit} groups (limit)"
-    return "the run was stopped before its end" if metrics.partial else None
 
 
 def _stand_out(groups: Sequence[GroupFigures]) -> dict[str, tuple[tuple[str, float], ...]]:

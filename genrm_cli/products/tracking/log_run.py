@@ -19,6 +19,7 @@ from genrm_cli.errors import Message, SettingRef, UsageError, how_to_install
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.event import Event, OnEvent, Severity
+from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import FIGURES, RunTotals
 from genrm_cli.settings import Settings
@@ -173,6 +174,7 @@ def tracked_run(
         "judge": record.judge.name,
         "profile": record.judge.profile,
         **{name: getattr(record, name) for name in _PARAMS},
+        "train_on_it": RunAccount.of(record).train,
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }

@@ -4,8 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 from genrm_process import make_rollouts, read_lines
+from scored_lines import metrics
 
 from genrm_cli.products.export.manifest import judging_warnings
+from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.typed_json import from_json
 
 
 def exported(call, to):
@@ -26,23 +29,12 @@ def test_rows_of_noise_are_named_with_a_remedy(genrm, call, judge_server):
 
 def test_an_unknown_reliability_has_no_number():
     """An interval from low to high is said without the estimate, which promises what it cannot."""
-    judge = SimpleNamespace(name="m")
-    figures = SimpleNamespace(mean=0.92)
-    interval = (0.0, 0.98)
-    counts = dict.fromkeys(("verdicts", "journal_hits", "extra_comparisons", "calls"), 0)
-    counts |= dict.fromkeys(("comparisons_planned", "scored", "single"), 0)
-    metrics = SimpleNamespace(
-        judge=judge,
-        goal="rewards",
-        reliability=figures,
-        reliability_interval=interval,
-        strategy="ring",
-        ring_k=1.0,
-        failures_by_kind={},
-        unscored_reasons={},
-        **counts,
-    )
-    (said,) = judging_warnings([SimpleNamespace(name="x", metrics=metrics)], "pair")
+    counted = dict.fromkeys(("min", "max"), None) | {"count": 9, "mean": 0.92, "std": 0.0}
+    more = {"strategy": "ring", "ring_k": 1.0, "reliability_interval": [0.0, 0.98]}
+    written = metrics(reliability=counted, **more)
+    written["judge"]["name"] = "m"
+    run = SimpleNamespace(name="x", metrics=from_json(RunRecord, written))
+    (said,) = judging_warnings([run], "pair")
     assert "is unknown, 0.00 to 0.98: these rows may be mostly judge noise" in said
     assert "set ring_k to 2, or score more groups together" in said
     assert "0.92" not in said

@@ -7,14 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
 
+from genrm_cli.metrics.running_stats import share_of
 from genrm_cli.products.report.content import tags_of
-from genrm_cli.products.report.judge_trust import judge_trust
 from genrm_cli.products.report.measure_group import measure_group
-from genrm_cli.products.report.report_figures import figures_of, histogram_of, mean_of, share_of
+from genrm_cli.products.report.report_figures import facts_of, figures_of, histogram_of, mean_of
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout, parse_scored_line
 from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.scored.trust import judge_trust
 from genrm_cli.typed_json import from_json
 
 
@@ -89,7 +90,7 @@ def test_a_component_leads_to_the_groups_that_it_tells_apart():
 def test_rewards_of_the_baseline_are_not_to_be_trained_on():
     """The answer is no, whatever the other figures look like."""
     run = figures(group_of(["a", "bb", "c"], [1.0, 3.0, 2.0], is_baseline=True, reliability=0.99))
-    assert judge_trust(run, has_comparisons=False).weight == "no"
+    assert judge_trust(facts_of(run), has_comparisons=False).weight == "no"
 
 
 def test_a_clean_run_has_nothing_against_it():
@@ -105,10 +106,10 @@ def test_a_clean_run_has_nothing_against_it():
     clean = [group_of(texts, rewards, reliability=0.95) for rewards in orders]
     run = figures(*clean)
     known = replace(run.account, reliability=0.95, interval=(0.9, 0.98), word="high", advice="")
-    trust = judge_trust(replace(run, account=known), has_comparisons=False)
+    trust = judge_trust(facts_of(replace(run, account=known)), has_comparisons=False)
     assert trust.weight == "fine"
     assert "measured" in trust.answer
-    assert judge_trust(figures(clean[0]), has_comparisons=False).weight == "unknown"
+    assert judge_trust(facts_of(figures(clean[0])), has_comparisons=False).weight == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_the_words_of_a_share_follow_its_interval(flips, weight, words):
     run = replace(
         figures(group_of(["a", "bb"], [1.0, 2.0], [(0, 1, 4, 2)])), flips=share_of(*flips)
     )
-    reasons = judge_trust(run, has_comparisons=True).reasons
+    reasons = judge_trust(facts_of(run), has_comparisons=True).reasons
     (reason,) = [each for each in reasons if each.tag == "flips"]
     assert reason.weight == weight
     assert reason.text.startswith(words)
@@ -198,7 +199,7 @@ def test_many_flat_groups_refuse_trust(flat, weight):
     """More than half of the groups without a difference leave too little to learn."""
     groups = [group_of(["a", "bb"], [1.0, 1.0]) for _ in range(flat)]
     groups += [group_of(["a", "bb"], [1.0, 2.0]) for _ in range(4 - flat)]
-    reasons = judge_trust(figures(*groups), has_comparisons=False).reasons
+    reasons = judge_trust(facts_of(figures(*groups)), has_comparisons=False).reasons
     assert [each.weight for each in reasons if each.tag == "no-spread"] == [weight]
     weights = [each.weight for each in reasons]
     assert weights == sorted(weights, key=["no", "care", "unknown", "fine"].index)

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH
-from genrm_cli.metrics.running_stats import Estimated
-from genrm_cli.products.report.report_figures import Mean, RunFigures, Share, share_of
+from genrm_cli.metrics.running_stats import Estimated, Share, share_of
+from genrm_cli.scored.run_record import RunRecord, RunTotals
+from genrm_cli.verdicts import ProbeResult
 
 Weight = Literal["no", "care", "fine", "unknown"]
 # Conventions, not measured: up to 1 in 20, a defect is left to the figures of the page; above 1 in
@@ -29,6 +30,45 @@ _ANSWERS: dict[Weight, str] = {
     "unknown": "It cannot be told yet",
     "fine": "Nothing measured here speaks against it",
 }
+_WORDS: dict[Weight, str] = {
+    "no": "no",
+    "care": "with care",
+    "unknown": "unknown",
+    "fine": "yes",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFacts:
+    """What is known of a run.
+
+    Attributes:
+        partial: why it is incomplete; None if it is complete.
+        probe: the worst result of the probes of its judges; None without verdicts or a metrics
+            file.
+        flat: groups of equal rewards.
+        noisy: groups whose reliability is known and below `NOISY_BELOW`.
+        repeated: responses equal to another of their group.
+        figure, found, word, advice: see `RunAccount`; without a metrics file, nothing is found.
+    """
+
+    is_baseline: bool
+    partial: str | None
+    probe: ProbeResult | None
+    rollouts: int
+    scored: int
+    flat: Share
+    noisy: Share
+    repeated: int
+    failed: Share
+    not_asked: int
+    first_place: Share
+    flips: Share
+    length_effect: Estimated
+    figure: str = "reliability"
+    found: str = "-"
+    word: str = "unknown"
+    advice: str = "no metrics file says how it was compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +88,29 @@ class Trust:
     answer: str
     reasons: tuple[Ground, ...]
 
+    @property
+    def word(self) -> str:
+        """The answer in a word or two: `yes`, `with care`, `no` or `unknown`."""
+        return _WORDS[self.weight]
 
-def judge_trust(figures: RunFigures, *, has_comparisons: bool) -> Trust:
+    @property
+    def because(self) -> tuple[str, ...]:
+        """The texts of the reasons that have the weight of the answer; none for `yes`."""
+        if self.weight == "fine":
+            return ()
+        return tuple(each.text for each in self.reasons if each.weight == self.weight)
+
+
+def judge_trust(facts: TrainingFacts, *, has_comparisons: bool) -> Trust:
     """Return how far the rewards of a run can be trusted."""
-    reasons = list(_of_rewards(figures))
+    reasons = list(_of_rewards(facts))
     if not has_comparisons:
         reasons += _unknown(
             "No comparisons file next to the scored lines: the judge's replies are unknown."
         )
-    elif figures.failed.of or figures.not_asked:
-        reasons += _of_verdicts(figures)
-    reasons += _of_length(figures.length_effect)
+    elif facts.failed.of or facts.not_asked:
+        reasons += _of_verdicts(facts)
+    reasons += _of_length(facts.length_effect)
     reasons.sort(key=lambda each: list(_ANSWERS).index(each.weight))
     # Other figures may be missing; without the reliability, nobody knows whether rewards are noise.
     heaviest = (
@@ -93,31 +145,31 @@ def _weight_around(neutral: float, limit: float, of: Estimated) -> Weight:
     return "care" if is_sure and abs(of.value - neutral) > limit else "unknown"
 
 
-def _of_rewards(figures: RunFigures) -> Iterator[Ground]:
-    if figures.is_baseline:
+def _of_rewards(facts: TrainingFacts) -> Iterator[Ground]:
+    if facts.is_baseline:
         text = "The built-in lexical baseline judged this, not a reward model."
         yield Ground("no", text, "baseline")
-    if figures.partial is not None:
-        yield Ground("no", f"Partial: {figures.partial}.", "unscored")
-    if figures.probe in _PROBES:
-        yield Ground("care", _PROBES[figures.probe])
-    missing = figures.rollouts - figures.scored
-    if not figures.scored:
+    if facts.partial is not None:
+        yield Ground("no", f"Partial: {facts.partial}.", "unscored")
+    if facts.probe in _PROBES:
+        yield Ground("care", _PROBES[facts.probe])
+    missing = facts.rollouts - facts.scored
+    if not facts.scored:
         yield Ground("no", "No rollout has a reward.", "unscored")
     elif missing:
-        share = share_of(missing, figures.rollouts)
+        share = share_of(missing, facts.rollouts)
         text = f"{_share_text(share, 'rollouts')} have no reward."
-        yield Ground(_weight_of(missing / figures.rollouts, _MANY), text, "unscored")
+        yield Ground(_weight_of(missing / facts.rollouts, _MANY), text, "unscored")
     else:
         yield Ground("fine", "Every rollout has a reward.")
-    flat = figures.flat
+    flat = facts.flat
     if flat.value is None:
         yield from _unknown("Spread within groups: not measurable, no group has two rewards.")
     elif flat.count:
         text = f"All rewards are equal in {_share_text(flat, 'groups')}: nothing to learn there."
         yield Ground(_weight_of(flat.value, 0.5), text, "no-spread")
-    yield from _of_reliability(figures)
-    if repeated := figures.repeated.count:
+    yield from _of_reliability(facts)
+    if repeated := facts.repeated:
         who = counted(repeated, "response duplicates", "responses duplicate")
         yield Ground("care", f"{who} another response in the group.", "repeated")
 
@@ -130,36 +182,34 @@ _RELIABILITY: dict[str, tuple[Weight, str]] = {
 }
 
 
-def _of_reliability(figures: RunFigures) -> Iterator[Ground]:
-    account = figures.account
-    if account is None or account.reliability is None:
-        why = "no metrics file says how it was compared" if account is None else account.advice
-        yield Ground("unknown", f"Signal or noise: not measurable: {why}.", "noisy")
+def _of_reliability(facts: TrainingFacts) -> Iterator[Ground]:
+    if facts.found == "-":
+        yield Ground("unknown", f"Signal or noise: not measurable: {facts.advice}.", "noisy")
         return
-    weight, words = _RELIABILITY[account.word]
-    advice = f"; {account.advice}" if account.advice else ""
-    text = f"Mean {account.figure} {account.found}: differences between rewards {words}{advice}."
+    weight, words = _RELIABILITY[facts.word]
+    advice = f"; {facts.advice}" if facts.advice else ""
+    text = f"Mean {facts.figure} {facts.found}: differences between rewards {words}{advice}."
     yield Ground(weight, text, "noisy")
-    noisy = figures.noisy
+    noisy = facts.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
         text = f"{_share_text(noisy, 'groups')} are mostly noise: reliability below {NOISY_BELOW}."
         yield Ground("care", text, "noisy")
 
 
-def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
-    if figures.not_asked:
-        text = f"{figures.not_asked:,} planned comparisons were not asked."
+def _of_verdicts(facts: TrainingFacts) -> Iterator[Ground]:
+    if facts.not_asked:
+        text = f"{facts.not_asked:,} planned comparisons were not asked."
         yield Ground("care", text, "not-asked")
-    failed = figures.failed
+    failed = facts.failed
     if failed.value:
         text = f"{_share_text(failed, 'comparisons')} have no verdict."
         yield Ground(_weight_of(failed.value, _MANY), text, "failed")
-    first = figures.first_place
+    first = facts.first_place
     if first.value is not None:
         weight = _weight_around(0.5, _LEANS, first)
         text = f"The response shown first wins {_share_text(first, 'verdicts')}; 50 % is fair."
         yield Ground(weight, text)
-    flips = figures.flips
+    flips = facts.flips
     if flips.value is None:
         yield from _unknown(
             "Flips when the order is swapped: not measurable, no pair was judged in both orders."
@@ -169,7 +219,7 @@ def _of_verdicts(figures: RunFigures) -> Iterator[Ground]:
         yield Ground(_weight_around(0.0, _FLIPS, flips), text, "flips")
 
 
-def _of_length(effect: Mean) -> Iterator[Ground]:
+def _of_length(effect: Estimated) -> Iterator[Ground]:
     if effect.value is None:
         yield from _unknown(
             "Length effect: not measurable, no group has three rewards and lengths that differ."
@@ -190,3 +240,56 @@ def _share_text(share: Share, things: str) -> str:
         return text
     low, high = (100 * (each or 0.0) for each in (share.low, share.high))
     return f"{text} ({100 * share.value:.1f} %, {low:.1f} to {high:.1f} %)"
+
+
+def why_partial(totals: RunTotals) -> str | None:
+    """Return why a run is incomplete; None if it is complete."""
+    if totals.stopped_by is not None:
+        return f"{totals.stopped_by} stopped the run"
+    if totals.limit is not None:
+        return f"a trial of {totals.limit} groups (limit)"
+    is_cut = isinstance(totals, RunRecord) and totals.partial
+    return "the run was stopped before its end" if is_cut else None
+
+
+def worst_probe(totals: RunTotals) -> ProbeResult | None:
+    """Return the worst result of the probes: a panel is as sure as the judge that was probed
+    worst.
+    """
+    probes = [judge.probe for judge in totals.judge.judges]
+    return next((each for each in get_args(ProbeResult)[::-1] if each in probes), None)
+
+
+def facts_of_totals(
+    totals: RunTotals, figure: str, found: str, word: str, advice: str
+) -> TrainingFacts:
+    """Return what the totals of a run say."""
+    failures = {**totals.failures_by_kind}
+    not_asked = failures.pop("not_asked", 0)
+    failed = sum(failures.values())
+    compared = sum(count for size, count in totals.group_sizes.items() if int(size) > 1)
+    decided = round((totals.verdicts + totals.journal_hits) * (1 - (totals.tie_rate or 0.0)))
+    first = totals.first_place_win_rate
+    low, high = totals.length_effect_interval or (None, None)
+    return TrainingFacts(
+        is_baseline=totals.judge.is_baseline,
+        partial=why_partial(totals),
+        probe=worst_probe(totals),
+        rollouts=totals.rollouts,
+        scored=totals.reward.count,
+        flat=share_of(totals.groups_without_spread, max(compared - totals.groups_left_out, 0)),
+        noisy=share_of(totals.groups_noisy, totals.reliability.count),
+        repeated=totals.copies,
+        failed=share_of(failed, totals.comparisons_planned - not_asked),
+        not_asked=not_asked,
+        first_place=share_of(0 if first is None else round(first * decided), decided),
+        flips=share_of(
+            round((totals.flip_rate or 0.0) * totals.pairs_in_both_orders),
+            totals.pairs_in_both_orders,
+        ),
+        length_effect=Estimated(totals.length_effect.mean, low, high),
+        figure=figure,
+        found=found,
+        word=word,
+        advice=advice,
+    )

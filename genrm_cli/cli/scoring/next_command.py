@@ -1,0 +1,46 @@
+"""The command to paste after a run."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from genrm_cli.cli.console import flag_of
+from genrm_cli.scored.account import RunAccount
+from genrm_cli.settings.resolve import Origin
+
+if TYPE_CHECKING:
+    from genrm_cli.scored.run_record import RunRecord
+
+
+def next_command(record: "RunRecord", uri: str, origins: Sequence[Origin]) -> Iterator[str]:
+    """Yield the line of the command that follows a run: the same after one that was stopped, more
+    rings where its rewards are mostly noise and rings help, an export where nothing speaks against
+    training, otherwise the report. Lines on stdout, or in several files, have no such command.
+    """
+    if record.output_mark is None:
+        return
+    account = RunAccount.of(record)
+    needed = record.rings_needed
+    command = shlex.join(["genrm", "report", record.output])
+    if record.partial:
+        command = score_command(uri, origins, {})
+    elif account.word == "low" and needed is not None and needed.expected is not None:
+        command = score_command(uri, origins, {needed.setting: needed.expected})
+    elif account.train == "yes":
+        command = shlex.join(["genrm", "export", record.output, "--to", "groups"])
+    yield f"next: {command}"
+
+
+def score_command(uri: str, origins: Sequence[Origin], changes: Mapping[str, object]) -> str:
+    """Return `genrm score` with the flags that the user gave, and what is changed."""
+    given: dict[str, object] = {}
+    given |= {each.key: each.value for each in origins if each.source == "flag"}
+    words = ["genrm", "score", uri]
+    for name, value in {**given, **changes}.items():
+        if isinstance(value, bool):
+            words.append(flag_of(name) if value else flag_of(name).replace("--", "--no-", 1))
+            continue
+        values = value if isinstance(value, list | tuple) else [value]
+        for each in values:
+            words += [flag_of(name), f"{each:g}" if isinstance(each, float) else str(each)]
+    return shlex.join(words)
