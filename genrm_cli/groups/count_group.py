@@ -56,6 +56,8 @@ def count_group(
         verdicts or VerdictCounts(),
     )
     metrics.add_measures(measures)
+    if rewards.halves is not None:
+        metrics.half_plans.add(rewards.halves)
     failed = _failures(outcome for _, outcome in judged.results)
     metrics.failed_requests.add(failed, len(judged.results))
     if failed:

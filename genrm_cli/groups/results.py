@@ -7,6 +7,7 @@ from typing import Literal
 from genrm_cli.groups.comparisons import JudgedVerdicts, JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.metrics.half_plans import HalfSums
 from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
@@ -130,6 +131,7 @@ class GroupRewards:
         comparisons: every request about the group, with its verdict, grades or failure.
         interval: 95 % interval of the reliability; None if unknown.
         chance: probability that responses of equal quality spread as much; None if unknown.
+        halves: how far two halves of its verdicts agree; None where that was not computed.
         weight: by which advantages of unit variance are multiplied.
         failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
             has no rewards because of it.
@@ -145,6 +147,7 @@ class GroupRewards:
     comparisons: list[ComparisonResult] = field(default_factory=list)
     interval: tuple[float, float] | None = None
     chance: float | None = None
+    halves: HalfSums | None = None
     weight: float = 1.0
     failed_figures: Mapping[str, str] = field(default_factory=dict)
 

@@ -231,6 +231,7 @@ class _EstimatedGroup:
             comparisons=results_of(judged, self.plan),
             interval=self.estimate.interval,
             chance=self.estimate.chance,
+            halves=self.estimate.halves,
             failed_figures=self.failed_figures,
         )
 

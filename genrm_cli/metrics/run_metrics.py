@@ -9,6 +9,7 @@ from typing import TypeVar
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.group_measures import GroupMeasures
+from genrm_cli.metrics.half_plans import HalfPlans
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import (
     Latencies,
@@ -103,6 +104,7 @@ class RunMetrics(Mergeable):
     reliability: RunningStats = field(default_factory=RunningStats)
     reliability_low: RunningStats = field(default_factory=RunningStats)
     reliability_high: RunningStats = field(default_factory=RunningStats)
+    half_plans: HalfPlans = field(default_factory=HalfPlans)
     verdict_sums: list[float] | None = None
     calibrations: int = 0
     length_effect: RunningStats = field(default_factory=RunningStats)

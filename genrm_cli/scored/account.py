@@ -9,6 +9,7 @@ from typing import Protocol
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import range_of_reliability, reliability_word
+from genrm_cli.metrics.half_plans import HalfPlanSummary
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
 from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.scored.trust import facts_of_totals, judge_trust
@@ -58,8 +59,12 @@ class RunAccount:
         unscored: rollouts without a reward, by reason.
         figure: what the judge's consistency is called: repeatability for lists.
         reliability: mean over groups; None if unknown. `interval` is that of 95 %.
+        found: the reliability with its interval, as in `0.83 (0.78 to 0.87)`; `-` if unknown.
+        halves: the reliability by the agreement of two halves of the verdicts, which assumes
+            nothing of the judge; empty if unknown.
         word: `high`, `fair`, `low` or `unknown`.
         advice: why it is unknown, or what would make it high; empty for `high`.
+        contradiction: what follows if the halves say surely something else; empty if they do not.
         train: whether to train on the rewards: `yes`, `with care`, `no` or `unknown`; `because`
             are the reasons for anything but yes.
     """
@@ -75,8 +80,11 @@ class RunAccount:
     figure: str
     reliability: float | None
     interval: tuple[float, float] | None
+    found: str
+    halves: str
     word: str
     advice: str
+    contradiction: str
     train: str
     because: tuple[str, ...]
 
@@ -95,11 +103,17 @@ class RunAccount:
         interval = None if ends is None else (ends[0], ends[1])
         mean = totals.reliability.mean
         word = reliability_word(interval, of_lists=is_lists)
-        figure = "repeatability" if is_lists else "reliability"
-        advice = _advice(totals, word, written)
         word = "unknown" if mean is None else word
-        found = _found(mean, interval)
-        facts = facts_of_totals(totals, figure, found, word, advice)
+        halves = totals.half_plans
+        said = {
+            "figure": "repeatability" if is_lists else "reliability",
+            "found": _found(mean, interval),
+            "halves": "" if halves is None else f"by {halves.text()}",
+            "word": word,
+            "advice": _advice(totals, word, written),
+            "contradiction": _contradiction(halves, interval),
+        }
+        facts = facts_of_totals(totals, said)
         trust = judge_trust(facts, has_comparisons=True)
         return cls(
             comparisons=totals.comparisons_planned,
@@ -110,19 +124,12 @@ class RunAccount:
             calls=totals.calls,
             scored=totals.scored + totals.single,
             unscored=totals.unscored_reasons,
-            figure=figure,
             reliability=mean,
             interval=interval,
-            word=word,
-            advice=advice,
+            **said,
             train=trust.word,
             because=trust.because,
         )
-
-    @property
-    def found(self) -> str:
-        """The reliability with its interval, as in `0.83 (0.78 to 0.87)`; `-` if unknown."""
-        return _found(self.reliability, self.interval)
 
     @property
     def failures(self) -> int:
@@ -135,6 +142,15 @@ def _found(mean: float | None, interval: tuple[float, float] | None) -> str:
         return "-"
     ends = "" if interval is None else f" ({range_of_reliability(*interval)})"
     return f"{mean:.2f}{ends}"
+
+
+def _contradiction(halves: HalfPlanSummary | None, interval: tuple[float, float] | None) -> str:
+    if halves is None or interval is None or not halves.contradicts(interval):
+        return ""
+    return (
+        "Two halves of the verdicts say another reliability than all: the errors of this judge "
+        "are not independent, so believe the lower figure"
+    )
 
 
 def _advice(totals: RunTotals, word: str, written: Callable[[str], str]) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.component_metrics import ComponentSummary
+from genrm_cli.metrics.half_plans import HalfPlanSummary
 from genrm_cli.metrics.panel_metrics import PanelSummary
 from genrm_cli.metrics.plan_reliability import RingsNeeded
 from genrm_cli.metrics.running_stats import LatencySummary, Statistics
@@ -132,6 +133,8 @@ class RunTotals:
         reliability: share of a group's spread that is signal, over the groups where it is known;
             with the 95 % interval of its mean, as far as that depends on what is known of the
             judge's noise; `rings_needed` says with which `ring_k` it would be high.
+        half_plans: the reliability by the agreement of two halves of the verdicts; None where that
+            is unknown.
         length_effect: correlation of reward and length within groups of three or more, with the 95
             % interval of its mean.
         failed_requests: requests about groups without a verdict, of all; a panel's judges each
@@ -217,6 +220,7 @@ class RunTotals:
     reliability: Statistics
     reliability_interval: tuple[float, ...] | None
     rings_needed: RingsNeeded | None
+    half_plans: HalfPlanSummary | None
     groups_noisy: int
     groups_of_unknown_reliability: int
     components: Mapping[str, ComponentSummary]

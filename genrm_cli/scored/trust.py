@@ -1,6 +1,6 @@
 """Assess how far to trust the rewards of a run: an answer in words, with its reasons."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -49,7 +49,8 @@ class TrainingFacts:
         flat: groups of equal rewards.
         noisy: groups whose reliability is known and below `NOISY_BELOW`.
         repeated: responses equal to another of their group.
-        figure, found, word, advice: see `RunAccount`; without a metrics file, nothing is found.
+        figure, found, halves, word, advice, contradiction: see `RunAccount`; without a metrics
+            file, nothing is found.
     """
 
     is_baseline: bool
@@ -67,8 +68,14 @@ class TrainingFacts:
     length_effect: Estimated
     figure: str = "reliability"
     found: str = "-"
+    halves: str = ""
     word: str = "unknown"
     advice: str = "no metrics file says how it was compared"
+    contradiction: str = ""
+
+
+SAID = ("figure", "found", "halves", "word", "advice", "contradiction")
+"""What the account of a run says of its reliability."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +195,11 @@ def _of_reliability(facts: TrainingFacts) -> Iterator[Ground]:
         return
     weight, words = _RELIABILITY[facts.word]
     advice = f"; {facts.advice}" if facts.advice else ""
-    text = f"Mean {facts.figure} {facts.found}: differences between rewards {words}{advice}."
+    found = f"{facts.found}, {facts.halves}" if facts.halves else facts.found
+    text = f"Mean {facts.figure} {found}: differences between rewards {words}{advice}."
     yield Ground(weight, text, "noisy")
+    if facts.contradiction:
+        yield Ground("care", f"{facts.contradiction}.", "noisy")
     noisy = facts.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
         text = f"{_share_text(noisy, 'groups')} are mostly noise: reliability below {NOISY_BELOW}."
@@ -260,10 +270,8 @@ def worst_probe(totals: RunTotals) -> ProbeResult | None:
     return next((each for each in get_args(ProbeResult)[::-1] if each in probes), None)
 
 
-def facts_of_totals(
-    totals: RunTotals, figure: str, found: str, word: str, advice: str
-) -> TrainingFacts:
-    """Return what the totals of a run say."""
+def facts_of_totals(totals: RunTotals, said: Mapping[str, str]) -> TrainingFacts:
+    """Return what the totals of a run say, and the account of its reliability."""
     failures = {**totals.failures_by_kind}
     not_asked = failures.pop("not_asked", 0)
     failed = sum(failures.values())
@@ -288,8 +296,5 @@ def facts_of_totals(
             totals.pairs_in_both_orders,
         ),
         length_effect=Estimated(totals.length_effect.mean, low, high),
-        figure=figure,
-        found=found,
-        word=word,
-        advice=advice,
+        **said,
     )

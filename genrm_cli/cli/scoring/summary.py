@@ -132,6 +132,7 @@ def _reliability_text(account: RunAccount, totals: "RunTotals") -> str:
     else:
         parts.append(f"{account.found}, {_RELIABILITY_MEANS[account.word]}")
         parts += [account.advice] if account.advice else []
+        parts += [each for each in (account.halves, account.contradiction) if each]
     if totals.groups_noisy:
         # Of those whose reliability is known, as in the report.
         groups = counted(totals.reliability.count, "group")

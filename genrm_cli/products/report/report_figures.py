@@ -21,7 +21,7 @@ from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.products.report.measure_group import GroupFigures
 from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.run_record import RunRecord
-from genrm_cli.scored.trust import TrainingFacts, why_partial, worst_probe
+from genrm_cli.scored.trust import SAID, TrainingFacts, why_partial, worst_probe
 from genrm_cli.verdicts import ProbeResult, Reason
 
 FORMAT = 1
@@ -208,7 +208,7 @@ def facts_of(figures: RunFigures) -> TrainingFacts:
     account = figures.account
     said = {}
     if account is not None:
-        said = {name: getattr(account, name) for name in ("figure", "found", "word", "advice")}
+        said = {name: getattr(account, name) for name in SAID}
     return TrainingFacts(
         is_baseline=figures.is_baseline,
         partial=figures.partial,

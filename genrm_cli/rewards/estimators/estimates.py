@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.half_plans import HalfSums
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimate_errors import (
     BatchEstimate,
@@ -63,6 +64,7 @@ def average_scores(batch: VerdictBatch, calibration: Calibration) -> BatchEstima
     return BatchEstimate(base_scores, scored, errors)
 
 
+_HALVED = 64  # rollouts
 ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] = {
     "adaptive": fit_qualities,
     "simple_tiebreaker": average_scores,
@@ -86,6 +88,7 @@ class Estimate:
             unknown.
         chance: probability that responses of equal quality spread as much as these; None where the
             reliability is.
+        halves: how far two halves of its verdicts agree; None where that was not computed.
     """
 
     base_scores: list[float | None]
@@ -93,6 +96,7 @@ class Estimate:
     reliability: float | None = None
     interval: tuple[float, float] | None = None
     chance: float | None = None
+    halves: HalfSums | None = None
 
     def without_errors(self) -> "Estimate":
         """Return the estimate of a plan that depended on its verdicts: the noise that it selected
@@ -116,9 +120,28 @@ def estimate_many(
     estimates: dict[int, Estimate] = {}
     for numbers, batch in batches_of([(n, verdict_array(verdicts)) for n, verdicts in groups]):
         made = ESTIMATORS[name](batch, calibration)
+        halves = half_sums(name, batch, calibration)
         for row, number in enumerate(numbers):
-            estimates[number] = _estimate_of(made, row, calibration)
+            one = _estimate_of(made, row, calibration)
+            estimates[number] = replace(one, halves=halves[row]) if halves else one
     return [estimates[number] for number in range(len(groups))]
+
+
+def half_sums(name: str, batch: VerdictBatch, calibration: Calibration) -> list[HalfSums] | None:
+    """Return how far base scores from every second verdict agree with those from the others; None
+    for groups of more than 64, where it takes as long as all else, or of fewer than two verdicts.
+    """
+    if calibration.noise is None or batch.n > _HALVED or batch.first.shape[1] < 2:
+        return None
+    known = replace(calibration, noise=None, score_noise=None)
+    first, second = (ESTIMATORS[name](batch.every_second(start), known) for start in (0, 1))
+    both = first.scored & second.scored
+    one, other = (
+        np.where(both, made.base_scores - scored_means(made.base_scores, both), 0.0)
+        for made in (first, second)
+    )
+    sums = np.stack([(one**2).sum(axis=1), (other**2).sum(axis=1), (one * other).sum(axis=1)])
+    return [HalfSums(*each) for each in sums.T.tolist()]
 
 
 def _estimate_of(made: BatchEstimate, row: int, calibration: Calibration) -> Estimate:

@@ -49,6 +49,21 @@ class VerdictBatch:
         """Number of groups."""
         return int(self.first.shape[0])
 
+    def every_second(self, start: int) -> "VerdictBatch":
+        """Return the batch with every second verdict of each group, from the first or the second
+        on.
+        """
+        part = (slice(None), slice(start, None, 2))
+        return VerdictBatch(
+            n=self.n,
+            first=self.first[part],
+            second=self.second[part],
+            score_1=self.score_1[part],
+            score_2=self.score_2[part],
+            ranking=self.ranking[part],
+            valid=self.valid[part],
+        )
+
     def preferences(self) -> Floats:
         """Return [G, M] `preference` of each verdict: above 0 where the first rollout is
         preferred.

@@ -105,7 +105,7 @@ def test_a_clean_run_has_nothing_against_it():
     ]
     clean = [group_of(texts, rewards, reliability=0.95) for rewards in orders]
     run = figures(*clean)
-    known = replace(run.account, reliability=0.95, interval=(0.9, 0.98), word="high", advice="")
+    known = replace(run.account, found="0.95 (0.90 to 0.98)", word="high", advice="")
     trust = judge_trust(facts_of(replace(run, account=known)), has_comparisons=False)
     assert trust.weight == "fine"
     assert "measured" in trust.answer

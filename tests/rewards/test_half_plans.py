@@ -1,0 +1,99 @@
+"""The reliability by two halves of the verdicts: a check that assumes nothing of the judge."""
+
+import math
+
+import numpy as np
+import pytest
+from bench.calibration import Cell, conclude, judged, part_of
+from bench.simulation.plan_metrics import indices_of, plan_within
+from bench.simulation.world import JudgeModel, draw_world
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genrm_cli.metrics.half_plans import HalfPlans, HalfPlanSummary, HalfSums
+from genrm_cli.rewards.estimators.estimates import half_sums
+
+SIZES = (4, 5, 6, 8, 16)
+KINDS = ("scores", "labels")
+CELLS = [Cell(n, kind, rings) for n in SIZES for kind in KINDS for rings in (1.0, 1.5, 2.0)]
+
+
+def halves_of(sums):
+    """Return the sums of some groups together."""
+    halves = HalfPlans()
+    for each in sums:
+        halves.add(each)
+    return halves
+
+
+def test_equal_halves_are_perfectly_reliable():
+    """And halves that say the opposite, not at all."""
+    groups = [HalfSums(2.0 + k, 2.0 + k, 2.0 + k) for k in range(20)]
+    summary = halves_of(groups).summary()
+    assert (summary.reliability, summary.low, summary.high) == (1.0, 1.0, 1.0)
+    assert halves_of([HalfSums(2.0, 2.0, -2.0)] * 20).summary().reliability == 0.0
+
+
+def test_a_correlation_of_a_half_is_two_thirds_of_the_whole():
+    """Spearman and Brown's 2 r / (1 + r)."""
+    summary = halves_of([HalfSums(4.0, 1.0, 1.0)] * 10).summary()
+    assert summary.reliability == pytest.approx(2 / 3)
+    assert summary.groups == 10
+
+
+def test_too_few_groups_and_halves_without_spread_are_unknown():
+    """Neither is 0."""
+    assert halves_of([HalfSums(1.0, 1.0, 0.5)] * 9).summary() is None
+    assert halves_of([HalfSums(0.0, 1.0, 0.0)] * 20).summary() is None
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(0.1, 9.0)] * 2, st.floats(-1.0, 1.0)), min_size=10, max_size=30),
+    st.integers(0, 30),
+)
+def test_the_halves_of_two_inputs_are_merged(groups, cut):
+    """As if they had been one, to rounding."""
+    sums = [HalfSums(a, b, c * math.sqrt(a * b)) for a, b, c in groups]
+    merged = halves_of(sums[:cut])
+    merged.merge(halves_of(sums[cut:]))
+    one, whole = merged.summary(), halves_of(sums).summary()
+    assert one.reliability == pytest.approx(whole.reliability)
+    assert one.high == pytest.approx(whole.high)
+
+
+def test_only_what_is_surely_apart_contradicts():
+    """A tenth and both intervals are allowed."""
+    halves = HalfPlanSummary(100, 0.5, 0.45, 0.55)
+    assert not halves.contradicts((0.6, 0.7))
+    assert not halves.contradicts((0.3, 0.4))
+    assert halves.contradicts((0.66, 0.7))
+    assert halves.contradicts((0.2, 0.34))
+
+
+def contradictions(cell, groups, runs, model=None):
+    """Return in how many runs of so many groups the halves contradict the reliability."""
+    n, kind, rings = cell
+    rng = np.random.default_rng([5, n, groups])
+    world = draw_world(model or JudgeModel(), groups * runs, n, rng)
+    plan = plan_within("ring", n, int(rings * n))
+    batch = judged(world, indices_of(plan, n, range(groups * runs), 0), kind, rng)
+    found = 0
+    for start in range(0, groups * runs, groups):
+        part = part_of(batch, slice(start, start + groups))
+        mean, calibration, _ = conclude(part)
+        interval = None if mean is None else calibration.interval_of(mean)
+        halves = halves_of(half_sums("adaptive", part, calibration) or []).summary()
+        if interval is not None and halves is not None:
+            found += halves.contradicts(interval)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [30, 300])
+def test_a_judge_with_independent_errors_is_not_accused(groups):
+    """In 30 cells of group size, kind of judge and rings, at most one run of 20 is, and one in a
+    hundred of all.
+    """
+    found = {str(cell): contradictions(cell, groups, 20) for cell in CELLS}
+    assert max(found.values()) <= 1, found
+    assert sum(found.values()) <= 6, found
