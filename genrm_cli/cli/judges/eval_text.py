@@ -8,7 +8,7 @@ from genrm_cli.errors import counted
 from genrm_cli.metrics.running_stats import POWER, Estimated
 from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
 from genrm_cli.products.evaluation.evaluate import EvalResult
-from genrm_cli.products.evaluation.grid import GridResult
+from genrm_cli.products.evaluation.grid import GridResult, agreement_text
 from genrm_cli.products.evaluation.people import PeopleQuality
 from genrm_cli.products.evaluation.prediction_powered import LabelledMean
 from genrm_cli.products.evaluation.since import JudgeChange
@@ -96,6 +96,8 @@ def iter_grid_parts(found: GridResult) -> Iterator[str | Table]:
     for failure in found.failed:
         yield f"not compared: {failure.reason}"
     yield found.answer
+    if found.agreement is not None:
+        yield agreement_text(found.agreement)
 
 
 def grid_points(found: GridResult) -> list[PricedPoint]:

@@ -117,8 +117,8 @@ class PairRecord:
         the other one, and 0 without a verdict.
         """
         first, second = (order.verdict for order in self.orders)
-        lead = 0.0 if first is None else _lead_of(first)
-        return lead if second is None else lead - _lead_of(second)
+        lead = 0.0 if first is None else lead_of(first)
+        return lead if second is None else lead - lead_of(second)
 
     @property
     def joint_credit(self) -> float | None:
@@ -368,7 +368,7 @@ def credit_of_lead(lead: float) -> float:
     return (1 + sign_of(rounded(lead))) / 2
 
 
-def _lead_of(verdict: Verdict) -> float:
+def lead_of(verdict: Verdict) -> float:
     """Return how strongly a verdict prefers the response shown first."""
     return verdict.score_1 - verdict.score_2 + MIDDLE_RANKING - verdict.ranking
 

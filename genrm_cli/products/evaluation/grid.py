@@ -18,11 +18,12 @@ was interrupted goes on. The verdicts of both orders give two options for each c
 order, or in both at twice the price."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from itertools import product
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Any, Literal
 
 from genrm_cli.errors import GenrmError, UsageError, counted
@@ -32,11 +33,13 @@ from genrm_cli.products.evaluation.accuracy import (
     JudgeQuality,
     PairRecord,
     PairShare,
+    lead_of,
     means_by_item,
     pairs_to_tell,
     share_of_items,
 )
 from genrm_cli.products.evaluation.evaluate import EvalResult
+from genrm_cli.rewards.estimators.mode_agreement import DISAGREE_BELOW, agreement_of_sums
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
 from genrm_cli.typed_json import from_json
@@ -117,6 +120,7 @@ class GridResult:
         options: the most accurate first.
         more_pairs: about how many more would tell the recommended option from the most accurate
             one; None if these are the same, or if it is unknown.
+        agreement: of a judge asked in two modes, beyond the noise of both; None for other cells.
         answer: the result as a sentence.
     """
 
@@ -128,6 +132,7 @@ class GridResult:
     cost_unit: CostUnit
     options: tuple[GridOption, ...]
     more_pairs: int | None
+    agreement: Estimated | None
     answer: str
 
 
@@ -293,8 +298,68 @@ def compare_cells(
         cost_unit=unit,
         options=tuple(options),
         more_pairs=more,
+        agreement=_agreement(found),
         answer=answer,
     )
+
+
+def _agreement(found: Sequence[tuple[GridCell, EvalResult]]) -> Estimated | None:
+    modes = [cell.settings.judge.judging for cell, _ in found]
+    if len(modes) != 2 or modes[0] == modes[1]:
+        return None
+    return pair_agreement(found[0][1].pairs, found[1][1].pairs)
+
+
+def pair_agreement(one: Sequence[PairRecord], other: Sequence[PairRecord]) -> Estimated:
+    """Return the correlation of the leads of the chosen responses, without the noise of both ways,
+    with its 95 % interval; unknown for fewer than three lines with all verdicts, or without signal.
+
+    The two orders of a pair are two measurements of its lead: what they share is signal.
+
+    Source: correction for attenuation, C. Spearman, American Journal of Psychology 15 (1904) 72.
+    """
+    leads = _leads_of(one)
+    others = _leads_of(other)
+    items = defaultdict[str, list[str]](list)
+    for pair in one:
+        if pair.id in leads and pair.id in others:
+            items[pair.item].append(pair.id)
+    sums = [
+        (
+            sum(leads[pair][0] * leads[pair][1] for pair in pairs),
+            sum(others[pair][0] * others[pair][1] for pair in pairs),
+            sum(sum(leads[pair]) * sum(others[pair]) / 4 for pair in pairs),
+        )
+        for pairs in items.values()
+    ]
+    return agreement_of_sums(sums)
+
+
+def agreement_text(found: Estimated) -> str:
+    """Return what an agreement says, as a sentence."""
+    if found.value is None or found.high is None:
+        return "Whether the two ways agree beyond their noise is unknown: too few pairs."
+    beyond = f"The two ways agree by {found.text('.2f')} beyond their noise"
+    if found.high < DISAGREE_BELOW:
+        return f"{beyond}: they disagree, and only the labels tell which is right."
+    if found.value < DISAGREE_BELOW:
+        return f"{beyond}: too few pairs to tell whether they agree."
+    return f"{beyond}."
+
+
+def _leads_of(pairs: Sequence[PairRecord]) -> dict[str, tuple[float, float]]:
+    """Return the lead of the chosen response in both orders, without the preference for a position,
+    by the id of the pair; those with both verdicts.
+    """
+    found = {}
+    for pair in pairs:
+        first, second = (order.verdict for order in pair.orders)
+        if first is not None and second is not None:
+            found[pair.id] = (lead_of(first), -lead_of(second))
+    if not found:
+        return {}
+    lean = fmean(first - second for first, second in found.values()) / 2
+    return {name: (first - lean, second + lean) for name, (first, second) in found.items()}
 
 
 def _paid_share(pairs: Sequence[PairRecord]) -> float:

@@ -24,7 +24,16 @@ def mode_agreement(one: Scores, other: Scores, reliabilities: tuple[float, float
     Source: correction for attenuation, C. Spearman, American Journal of Psychology 15 (1904) 72;
     jackknife over groups, B. Efron and C. Stein, Annals of Statistics 9 (1981) 586."""
     sums = [each for key in one.keys() & other.keys() if (each := _sums(one[key], other[key]))]
-    scale = math.sqrt(max(0.0, reliabilities[0] * reliabilities[1]))
+    return agreement_of_sums(sums, math.sqrt(max(0.0, reliabilities[0] * reliabilities[1])))
+
+
+def agreement_of_sums(sums: Sequence[tuple[float, float, float]], scale: float = 1.0) -> Estimated:
+    """Return the sum of products over the root of both sums of squares, divided by `scale`, with
+    its 95 % interval over groups; at most 1.
+
+    Args:
+        sums: the squares of the one, of the other, and their products, of each group.
+    """
     total = [math.fsum(each) for each in zip(*sums, strict=True)]
     if len(sums) < _LEAST_GROUPS or scale <= 0 or min(total[0], total[1]) <= 0:
         return Estimated(None, None, None)

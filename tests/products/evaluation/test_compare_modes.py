@@ -46,6 +46,9 @@ def test_both_modes_are_compared_on_the_same_lines(lines, call, judge_server):
     spent = found["cells"][1]["prompt_tokens"] + found["cells"][1]["completion_tokens"]
     assert costs["judging listwise", 1] == pytest.approx(spent / 20)
     assert costs["judging listwise", 1] < costs["judging pairwise", 1]
+    assert 0.9 < found["agreement"]["value"] < 1.0  # the scales of both modes differ
+    said = call(*flags).ended(0).out.decode()
+    assert "The two ways agree by 0.9" in said
     done = call(*flags, "--grid", "x.toml").ended(2)
     assert "--compare-modes and --grid cannot be combined" in done.err
 
