@@ -51,7 +51,8 @@ class Rule:
         times: how many it disturbs then; -1 for all.
         share: the share of those that it disturbs, drawn at random under `seed`.
         answer: an error of S3 instead of the backend's reply: `code`, and `status`, `message` where
-            the usual ones do not do; `pass_on` true lets the backend do its work before.
+            the usual ones do not do; `pass_on` true lets the backend do its work before, and
+            `instead_of` is the only status of the backend's reply that it replaces.
         drop: close the connection "before" the backend hears of the request, "after" it did its
             work, or "halfway" through the body of its reply.
         gate: wait first until it is set.
@@ -126,6 +127,12 @@ class DisturbedS3(ThreadingHTTPServer):
         with self._lock:
             self._rules.append(Rule(**fields))
 
+    def deny_listing(self) -> None:
+        """Answer as S3 does without s3:ListBucket: what is missing is denied, too."""
+        denied = {"code": "AccessDenied"}
+        self.rule(query={"list-type": None}, answer=denied)
+        self.rule(answer=denied | {"pass_on": True, "instead_of": 404})
+
     def clear(self) -> None:
         """Forget all rules and all requests; those under way write into the old log, which nobody
         reads any more.
@@ -194,7 +201,9 @@ class Handler(BaseHTTPRequestHandler):
         if rule.replace_after is not None:
             replaced = self._ask_backend("PUT", rule.replace_after, None)
             assert replaced.status == 200, replaced
-        if rule.answer is not None:
+        if rule.answer is not None and (
+            given is None or rule.answer.get("instead_of") in (None, given.status)
+        ):
             reply = render_error(rule.answer, self.path)
         if rule.drop in ("before", "after"):
             reply = None

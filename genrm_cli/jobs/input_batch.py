@@ -52,7 +52,7 @@ from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.leases import Lease, LeaseLostError
-from genrm_cli.storage.location import folder_of
+from genrm_cli.storage.location import folder_of, is_remote
 from genrm_cli.tasks import first_error_of
 
 
@@ -265,7 +265,8 @@ class _BatchRun:
 
     async def _score_leased(self, decision: Decision, lease: Lease | None) -> Decision:
         """Score an input if it is still due; without a lease if it needs none."""
-        decision = await self.run.in_thread(lambda: decide_again(decision, self.run))
+        beside = None if lease is None else lease.beside
+        decision = await self.run.in_thread(lambda: decide_again(decision, self.run, beside))
         if decision.status is not Status.SCORE:
             return decision
         with self._input_run() as run:
@@ -333,7 +334,9 @@ class _BatchRun:
             place = self.run.store.at(uri)
             if self.run.settings.output.output is None:  # the folders of a template are created
                 place.make_folder()
-            place.check_writable()
+            # On S3 the lease beside the outputs is the first thing that is written.
+            if not is_remote(uri) or task.places.files or self.run.shard is not None:
+                place.check_writable()
 
     def _enter(self, result: Decision) -> None:
         self.report.enter(result)

@@ -187,7 +187,13 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     places = task.places
     sources = opened.enter_context(task.sources(run))
     outputs = opened.enter_context(
-        Outputs(run.store, overwrite=overwrite, mark_uri=places.commit_mark, mode=sources.mode)
+        Outputs(
+            run.store,
+            overwrite=overwrite,
+            mark_uri=places.commit_mark,
+            mode=sources.mode,
+            are_missing=not overwrite and places.metrics is not None,
+        )
     )
     # They appear in this order. The metrics first: until the scored lines that they name appear,
     # no run takes the outputs for current. The scored lines last: a reader that waits for them

@@ -22,7 +22,7 @@ Options = tuple[tuple[str, Option], ...]
 JudgeValues = tuple[tuple[str, Value], ...]
 Source = Literal["judge", "rules", "input", "responses", "functions"]
 
-TABLES = ("components", "criteria", "diversity", "shaping", "total")  # of a settings file
+TABLES = ("components", "criteria", "diversity", "s3", "shaping", "total")  # of a settings file
 # The component of the verdicts; no other may have its name.
 GENRM = "genrm"
 DIVERSITY = "diversity"

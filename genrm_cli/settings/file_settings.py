@@ -227,11 +227,16 @@ class TrackingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageSettings:
-    """Access to S3."""
+    """Access to S3.
+
+    Attributes:
+        s3: arguments of requests from the table `[s3]`, by the names of boto3's `put_object`.
+    """
 
     any_prefix: bool = setting(
         "Allow S3 outputs outside rl/, which keeps RL data apart from supervised data.", False
     )
+    s3: tuple[tuple[str, str | bool], ...] = ()
 
     @property
     def endpoint_url(self) -> str | None:

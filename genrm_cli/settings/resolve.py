@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from genrm_cli.errors import Part, SettingRef, UsageError, naming
+from genrm_cli.settings.checks import each_of, text
 from genrm_cli.settings.components import TABLES
 from genrm_cli.settings.conditions import names_in, unmet, why_unmet
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX
@@ -43,12 +44,20 @@ OTHER_VARIABLES = frozenset(
     {"GENRM_API_KEY", "GENRM_CONFIG", "GENRM_SERVE_TOKEN", "GENRM_SERVE_URL"}
 )
 OPENAI_BASE_URL = "OPENAI_BASE_URL"
+
+
+def _text_or_switch(raw: object, where: Part) -> str | bool:
+    value: str | bool = raw if isinstance(raw, bool) else text(raw, where)
+    return value
+
+
 # The other tables of a settings file than `components` and `shaping`: what they set, and how they
 # are read.
 _PARSERS: Mapping[str, tuple[str, Callable[[object, str], object]]] = {
     "judge": ("panel", parse_panel),
     "criteria": ("criteria", parse_criteria),
     "diversity": ("diversity", parse_diversity),
+    "s3": ("s3", each_of(_text_or_switch)),
     "total": ("total", parse_total),
 }
 _STATE_REMEDY = naming("Set XDG_STATE_HOME, or set $journal.")

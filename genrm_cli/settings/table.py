@@ -56,6 +56,8 @@ _TABLES = {
     "diversity": ("rewards", "diversity"),
     "total": ("rewards", "total"),
 }
+# A table that changes no reward.
+_PLAIN_TABLES = {"s3": ("storage", "s3")}
 
 
 @cache
@@ -79,7 +81,9 @@ def setting_named(name: str) -> Setting:
 
 @cache
 def _locations() -> dict[str, tuple[str, str]]:
-    return {setting.name: (setting.subject, setting.name) for setting in all_settings()} | _TABLES
+    return {setting.name: (setting.subject, setting.name) for setting in all_settings()} | (
+        _TABLES | _PLAIN_TABLES
+    )
 
 
 def settings_from(**flat: Any) -> Settings:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, Protocol
 
+from genrm_cli.errors import StorageError
+
 # Mode of new files unless their input is more private, subject to the umask.
 ANY_MODE = 0o666
 
@@ -17,6 +19,10 @@ Stop = Callable[[], bool]
 def never() -> bool:
     """Let work go on to its end."""
     return False
+
+
+class ListingDeniedError(StorageError):
+    """These credentials may not list; they may still read and write what has a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,11 @@ class Location(ABC):
         them.
         """
 
-    # Listings, in the order of keys, page by page
+    @abstractmethod
+    def find(self) -> Found | None:
+        """Return the file or object as a listing would; None if it is missing."""
+
+    # Listings, in the order of keys, page by page; `ListingDeniedError` without the right to list
 
     @abstractmethod
     def iter_found(self) -> Iterator[Found]:

@@ -5,13 +5,17 @@ highest N counts. Its owner renews it while working and removes it at the end. A
 lease that was not renewed within its expiry, or whose owner was a process of this machine that no
 longer exists, by creating N + 1: if several runs try, one succeeds. This relies only on conditional
 creation, which S3 and most compatible stores support, and on ages by the clock of the store. Where
-a store ignores the condition, the first owner finds another content when it renews or writes."""
+a store ignores the condition, the first owner finds another content when it renews or writes.
+Without the right to list, a run sees `x.lease-1` only, and takes it over by removing it: of several
+that try, the one that creates it last has it, and the others find its content."""
 
+import hashlib
 import os
 import socket
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from operator import itemgetter
@@ -20,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from genrm_cli.errors import StorageError
-from genrm_cli.storage.contract import Found
+from genrm_cli.storage.contract import Found, ListingDeniedError
 from genrm_cli.storage.location import stem_of
 from genrm_cli.storage.store import Store
 from genrm_cli.typed_json import parse_json
@@ -71,16 +75,26 @@ class Lease:
     number: int
     content: bytes
     store: Store
+    beside: frozenset[str] | None = None
+    """What was next to the lease when it was taken: URIs that begin with the stem and a dot; None
+    without the right to list."""
 
     @property
     def uri(self) -> str:
         """Where the lease is stored."""
         return f"{self.stem}{_MARK}{self.number}"
 
+    @property
+    def _usual_etag(self) -> str:
+        return hashlib.md5(self.content, usedforsecurity=False).hexdigest()
+
     def verify(self) -> None:
         """Raise `LeaseLostError` if another run took over the lease, or the lease was removed."""
-        highest = max((number for number, _ in _numbered(self.stem, self.store)), default=0)
-        content = self.store.at(self.uri).read()
+        numbered, _ = _numbered(self.stem, self.store)
+        highest = max((number for number, _ in numbered), default=0)
+        if highest == self.number and numbered[-1][1].identity.etag == self._usual_etag:
+            return  # this saves a request; where ETags are no digests, the content decides
+        content = self.store.at(self.uri).read() if numbered else None
         if highest > self.number or content not in (None, self.content):
             raise LeaseLostError(
                 f"{self.uri}: another run took over this lease; its results are kept instead of "
@@ -114,18 +128,25 @@ def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lea
         since=datetime.now(UTC).isoformat(timespec="seconds"),
         expiry_s=expiry_s,
     )
-    for _ in range(_TRIES):
-        numbered = _numbered(stem, store)
+    for tried in range(_TRIES):
+        # Nearly always nobody has one. Creating the first number and settling finds others.
+        numbered, are_listed = _numbered(stem, store) if tried else ([], True)
         number = 1
         if numbered:
             latest, found = numbered[-1]
             held = _held(found, store, expiry_s)
             if held is not None:
                 return held
-            number = latest + 1
+            if are_listed:
+                number = latest + 1
+            else:
+                store.at(found.identity.uri).remove()
         lease = Lease(stem, number, msgspec.json.encode(content), store)
-        if store.at(lease.uri).create(lease.content) and _settle(lease, numbered):
-            return lease
+        if not store.at(lease.uri).create(lease.content):
+            continue
+        settled = _settle(lease, numbered)
+        if settled is not None:
+            return settled
     return OtherLease("another run", "a moment ago", expiry_s)
 
 
@@ -144,32 +165,46 @@ def _held(found: Found, store: Store, expiry_s: float) -> OtherLease | None:
     return None if found.age_s > held.expiry_s else held
 
 
-def _settle(lease: Lease, before: list[tuple[int, Found]]) -> bool:
+def _settle(lease: Lease, before: list[tuple[int, Found]]) -> Lease | None:
     """Verify a new lease and remove earlier ones, so that a returning owner does not find its
-    own lease.
+    own lease. Return it with what is beside it; None if another run was faster.
     """
     known = {found.identity for _, found in before}
     try:
         # A lease created during a take-over may be missing from the first listing.
-        for number, found in _numbered(lease.stem, lease.store):
+        beside = list(lease.store.at(f"{lease.stem}.").iter_named())
+        for number, found in _leases_in(lease.stem, beside):
             is_known = number == lease.number or found.identity in known
             if number > lease.number or not is_known:
                 lease.release()
-                return False
+                return None
         for _, found in before:
             # Deleting may be forbidden, but only the highest number counts.
             with suppress(StorageError):
                 lease.store.at(found.identity.uri).remove()
+    except ListingDeniedError:
+        return lease
     except StorageError:
         with suppress(StorageError):  # nothing would renew or remove it
             lease.release()
         raise
-    return True
+    return replace(lease, beside=frozenset(found.identity.uri for found in beside))
 
 
-def _numbered(stem: str, store: Store) -> list[tuple[int, Found]]:
-    listed = store.at(stem + _MARK).iter_named()
-    found = ((entry.identity.uri.rpartition(_MARK)[2], entry) for entry in listed)
+def _numbered(stem: str, store: Store) -> tuple[list[tuple[int, Found]], bool]:
+    """Return the leases in their order, and whether they could be listed: otherwise the first."""
+    try:
+        return _leases_in(stem, store.at(stem + _MARK).iter_named()), True
+    except ListingDeniedError:
+        first = store.at(f"{stem}{_MARK}1").find()
+        return [] if first is None else [(1, first)], False
+
+
+def _leases_in(stem: str, listed: Iterable[Found]) -> list[tuple[int, Found]]:
+    # The lease of `x.more` begins with the stem `x` of another, too.
+    start = stem + _MARK
+    leases = (entry for entry in listed if entry.identity.uri.startswith(start))
+    found = ((entry.identity.uri.removeprefix(start), entry) for entry in leases)
     return sorted(
         ((int(number), entry) for number, entry in found if number.isdecimal()), key=itemgetter(0)
     )

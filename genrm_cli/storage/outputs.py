@@ -1,8 +1,9 @@
 """Outputs of one run that appear together.
 
-Several outputs cannot appear in one step. `x.commit` is written before the first of them appears,
-and removed after the last: while it exists, the outputs next to it may be a mixture of old and new.
-The next run then writes them again, with the verdicts of its journal."""
+Several outputs cannot appear in one step. Where they replace earlier ones, `x.commit` is written
+before the first of them appears, and removed after the last: while it exists, the outputs next to
+it may be a mixture of old and new. The next run then writes them again, with the verdicts of its
+journal. New outputs need no mark: those that readers wait for appear last."""
 
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
@@ -24,12 +25,15 @@ class Outputs(AbstractContextManager["Outputs"]):
 
     Attributes:
         mark_uri: where the mark of a commit is; None for a single output or streams.
+        are_missing: whether the caller has just seen that no output exists, which saves a look at
+            each. One that appears meanwhile is refused at the end.
     """
 
     store: Store
     overwrite: bool
     mark_uri: str | None = None
     mode: int = ANY_MODE
+    are_missing: bool = False
     _sinks: dict[str, Sink] = field(default_factory=dict, init=False)  # by place
 
     def __exit__(self, *_: object) -> None:
@@ -44,9 +48,11 @@ class Outputs(AbstractContextManager["Outputs"]):
         place = place_of(uri)
         if place in self._sinks:
             raise UsageError(f"two outputs would go to {uri}; give each its own name")
-        sink = self.store.open_sink(
-            uri, overwrite=self.overwrite, mode=self.mode if mode is None else mode
-        )
+        of_file = self.mode if mode is None else mode
+        if self.are_missing:
+            sink = self.store.at(uri).open_sink(overwrite=self.overwrite, mode=of_file)
+        else:
+            sink = self.store.open_sink(uri, overwrite=self.overwrite, mode=of_file)
         self._sinks[place] = sink
         return sink
 
@@ -63,7 +69,9 @@ class Outputs(AbstractContextManager["Outputs"]):
         published and later ones are not; the mark then remains."""
         for sink in self._sinks.values():
             sink.finish()
-        mark = None if self.mark_uri is None else self.store.at(self.mark_uri)
+        mark = None
+        if self.overwrite and self.mark_uri is not None:
+            mark = self.store.at(self.mark_uri)
         if mark is not None:
             mark.replace(b"a run stopped while its outputs appeared: score again\n")
         for sink in self._sinks.values():

@@ -31,6 +31,63 @@ def last_line(finished):
     return finished.err.splitlines()[-1]
 
 
+def test_small_objects_take_few_requests(call, s3_bucket, aws, disturbed_s3):
+    """The first object of a prefix takes at most twelve requests, each further one nine, and a look
+    at what is up to date two. So does an object that is named: at most twelve.
+    """
+    folder = f"s3://{s3_bucket.name}/{FOLDER}"
+    environment = aws | {"AWS_ENDPOINT_URL": disturbed_s3.url}
+
+    def requests(uri):
+        disturbed_s3.clear()
+        call("score", uri, *LEXICAL, *NOW, **environment).ended(0)
+        return len(disturbed_s3.requests())
+
+    once = 3  # the listing, and before it the first page and the first line
+    put(s3_bucket, f"{FOLDER}/a.jsonl")
+    assert requests(f"{folder}/") <= 12
+    put(s3_bucket, *(f"{FOLDER}/{name}.jsonl" for name in ("a-1", "a.2", "b")))
+    assert requests(f"{folder}/") <= once + 3 * 9 + 2
+    assert requests(f"{folder}/") <= once + 4 * 2
+    put(s3_bucket, "rl/c.jsonl")
+    assert requests(f"s3://{s3_bucket.name}/rl/c.jsonl") <= 12
+
+
+def test_a_listing_of_several_pages(call, s3_bucket, aws, disturbed_s3):
+    """Outputs are found beside their inputs on whatever page of a listing they are."""
+    names = [f"x.{number:03}" for number in range(4)]
+    put(s3_bucket, *(f"{FOLDER}/{name}.jsonl" for name in names))
+    many = [f"{FOLDER}/x.{number:03}.log" for number in range(4, 1_000)]
+    put(s3_bucket, *many, f"{FOLDER}/x.jsonl", body=b"")
+    score = ("score", f"s3://{s3_bucket.name}/{FOLDER}/", *LEXICAL, *NOW)
+    environment = aws | {"AWS_ENDPOINT_URL": disturbed_s3.url}
+    first = call(*score, **environment).ended(0)
+    assert "5 scored" in last_line(first)
+    again = call(*score, **environment).ended(0)
+    assert "5 up to date" in last_line(again)
+
+
+def test_a_named_object_needs_no_right_to_list(call, s3_bucket, aws, disturbed_s3):
+    """Without s3:ListBucket, S3 says of what is missing that access is denied. A named object is
+    scored, found up to date, scored again and reported on all the same.
+    """
+    disturbed_s3.deny_listing()
+    put(s3_bucket, "rl/a.jsonl")
+    uri = f"s3://{s3_bucket.name}/rl/a.jsonl"
+    environment = aws | {"AWS_ENDPOINT_URL": disturbed_s3.url}
+    assert "1 scored" in last_line(call("score", uri, *LEXICAL, **environment).ended(0))
+    assert keys_in(s3_bucket) == {"rl/a.jsonl", *(f"rl/a.{suffix}" for suffix in SUFFIXES)}
+    assert "1 up to date" in last_line(call("score", uri, *LEXICAL, **environment).ended(0))
+    put(s3_bucket, "rl/a.jsonl", body=BODY * 2)
+    assert "1 scored" in last_line(call("score", uri, *LEXICAL, **environment).ended(0))
+    scored = uri.replace(".jsonl", ".scored.jsonl")
+    call("report", scored, "-o", "page.html", **environment).ended(0)
+    missing = call("score", uri.replace("a.", "b."), *LEXICAL, **environment).ended(5)
+    assert "s3:GetObject, and s3:ListBucket to learn that an object is missing" in missing.err
+    prefix = call("score", f"s3://{s3_bucket.name}/rl/", *LEXICAL, **environment).ended(5)
+    assert "s3:ListBucket" in prefix.err
+
+
 @pytest.mark.slow
 def test_a_prefix_from_cron(genrm, call, s3_bucket, aws):
     """With next to nothing in the environment: every file below the prefix gets its outputs,

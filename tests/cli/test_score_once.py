@@ -230,9 +230,10 @@ def test_another_version_of_the_judge_is_another_judge(genrm, call):
 def test_an_input_that_is_gone_when_its_turn_comes_waits(call, s3_bucket, aws, disturbed_s3):
     """A file deleted after the listing needs no result, and is not an error of this run."""
     s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    disturbed_s3.rule(
-        method="HEAD", key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"}
-    )
+    for method in ("HEAD", "GET"):
+        disturbed_s3.rule(
+            method=method, key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"}
+        )
     finished = call(
         "score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **aws | through(disturbed_s3)
     )

@@ -21,10 +21,10 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
     without secrets.
     """
     cases = [
-        (403, "AccessDenied", "access denied .*s3:GetObject and s3:ListBucket"),
+        (403, "AccessDenied", "access denied .*need s3:"),
         (400, "ExpiredToken", "session token has expired; sign in again"),
         (404, "NoSuchBucket", "no such bucket"),
-        (400, "Whatever", "S3 refused ListObjectsV2.*Whatever.*said by the server"),
+        (400, "Whatever", "S3 refused .*Whatever.*said by the server"),
     ]
     for status, code, message in cases:
         scripted_s3.always(status, _refusal(code))
@@ -53,21 +53,14 @@ def test_missing_permission_to_write_is_found_before_the_run(scripted_s3):
 
 
 def test_every_get_is_pinned_to_one_version(scripted_s3):
-    """A large object is fetched in ranges, each on the condition that it is still the version first
-    seen.
+    """A large object is fetched in ranges, each on condition that it is still the version of the
+    first reply.
     """
     size = 20 << 20
 
     def answer(request):
-        if request.method == "HEAD":
-            return (
-                200,
-                {
-                    "ETag": '"a"',
-                    "Content-Length": str(size),
-                },
-                b"",
-            )
+        if "range" not in request.headers:
+            return 200, {"ETag": '"a"'}, bytes(size)
         start, _, end = request.headers["range"].removeprefix("bytes=").partition("-")
         first = int(start)
         last = int(end or size - 1)
@@ -80,10 +73,11 @@ def test_every_get_is_pinned_to_one_version(scripted_s3):
     scripted_s3.answer = answer
     with open_source(_URI, scripted_s3.store, InputSettings(max_line_bytes=size)) as source:
         (line,) = source.iter_lines()
-    gets = [request for request in scripted_s3.requests if request.method == "GET"]
+    first, *ranges = scripted_s3.requests
     assert len(line.raw) == size
-    assert len(gets) > 1
-    assert {request.headers["if-match"] for request in gets} == {'"a"'}
+    assert "if-match" not in first.headers
+    assert len(ranges) > 1
+    assert {request.headers["if-match"] for request in ranges} == {'"a"'}
 
 
 def test_object_replaced_while_being_read_is_an_input_error(scripted_s3):
@@ -93,19 +87,18 @@ def test_object_replaced_while_being_read_is_an_input_error(scripted_s3):
         (404, {}, _refusal("NoSuchKey")),
     ):
         scripted_s3.answer = lambda request, gone=gone: (
-            (200, {"ETag": '"a"', "Content-Length": "4"}, b"") if request.method == "HEAD" else gone
+            gone if "range" in request.headers else (200, {"ETag": '"a"'}, bytes(_MULTIPART_BYTES))
         )
         with pytest.raises(ChangedInputError, match="changed while being read"):
             open_source(_URI, scripted_s3.store, InputSettings())
 
 
 def test_replacement_is_seen_where_conditions_are_ignored(scripted_s3):
-    """A store that ignores If-Match is asked again at the end."""
-    etags = iter(["a"])
+    """A store that ignores If-Match names the other version in its reply."""
     scripted_s3.answer = lambda request: (
-        200,
-        {"ETag": f'"{next(etags, "b") if request.method == "HEAD" else "b"}"'},
-        b"body",
+        (206, {"ETag": '"b"'}, bytes(8 << 20))
+        if "range" in request.headers
+        else (200, {"ETag": '"a"'}, bytes(_MULTIPART_BYTES))
     )
     with pytest.raises(ChangedInputError, match="changed while being read"):
         open_source(_URI, scripted_s3.store, InputSettings())

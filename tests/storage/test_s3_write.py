@@ -1,9 +1,10 @@
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 
-from genrm_cli.errors import StorageError
+from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.storage.store import Store
 
@@ -120,7 +121,7 @@ def test_refused_commit_leaves_nothing(scripted_s3):
     """If joining the parts is refused, that is a storage error, and they are given up."""
     scripted_s3.answer = _accept_but("complete", _refusal(403, "AccessDenied"))
     sink = scripted_s3.store.open_sink(_URI, overwrite=True)
-    sink.write(b"content")
+    sink.write(bytes(_PART + 1))
     with pytest.raises(StorageError, match="access denied"):
         sink.commit()
     sink.abort()
@@ -169,7 +170,59 @@ def test_store_without_conditions_is_looked_at_again(scripted_s3):
     with pytest.raises(StorageError, match="created by another process"):
         sink.commit()
     sink.abort()
-    assert _kinds(scripted_s3).count("complete") == 1
+    assert _kinds(scripted_s3).count("put") == 1
+
+
+def test_small_object_is_one_conditional_put(scripted_s3):
+    """An output of some KB takes one request, and appears only where nothing is."""
+    scripted_s3.answer = _accept
+    sink = scripted_s3.store.at(_URI).open_sink(overwrite=False, mode=0o666)
+    sink.write(b"content")
+    sink.commit()
+    assert _kinds(scripted_s3) == ["put"]
+    assert scripted_s3.requests[0].headers["if-none-match"] == "*"
+
+
+def test_arguments_of_the_settings_go_with_each_request_that_has_them(scripted_s3):
+    """A put carries all of them, a listing only what a listing has."""
+    scripted_s3.answer = _accept
+    arguments = (
+        ("RequestPayer", "requester"),
+        ("SSEKMSKeyId", "key-1"),
+        ("ServerSideEncryption", "aws:kms"),
+        ("StorageClass", "STANDARD_IA"),
+    )
+    store = Store(replace(scripted_s3.store.settings, s3=arguments), max_attempts=1)
+    for size in (1, _PART + 1):
+        sink = store.at(_URI).open_sink(overwrite=True, mode=0o666)
+        sink.write(bytes(size))
+        sink.commit()
+    list(store.at("s3://bucket/rl/").iter_found())
+    sent = {
+        _kind(request): {
+            name: value
+            for name, value in request.headers.items()
+            if name in ("x-amz-request-payer", "x-amz-storage-class")
+            or name.startswith("x-amz-server-side-encryption")
+        }
+        for request in scripted_s3.requests
+    }
+    payer = {"x-amz-request-payer": "requester"}
+    whole = payer | {
+        "x-amz-server-side-encryption": "aws:kms",
+        "x-amz-server-side-encryption-aws-kms-key-id": "key-1",
+        "x-amz-storage-class": "STANDARD_IA",
+    }
+    assert sent["put"] == sent["begin"] == whole
+    assert sent["list"] == sent["part 1"] == sent["complete"] == payer
+
+
+def test_unknown_argument_is_refused(scripted_s3):
+    """A misspelt argument, one that genrm sets itself, and a secret key are errors."""
+    for name in ("RequestPayr", "Body", "SSECustomerKey"):
+        store = Store(replace(scripted_s3.store.settings, s3=((name, "x"),)), max_attempts=1)
+        with pytest.raises(UsageError, match=rf"\[s3\]: '{name}'"):
+            store.at(_URI).read()
 
 
 def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
@@ -196,7 +249,7 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
 
     scripted_s3.answer = answer
     sink = scripted_s3.store.open_sink(_URI, overwrite=True)
-    sink.write(bytes(_PART))
+    sink.write(bytes(_PART + 1))
     sink.commit()
     sink.abort()
     assert "abort" not in _kinds(scripted_s3)

@@ -1,6 +1,6 @@
 """Decide what to do with each input, before anything is done."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -52,6 +52,7 @@ class Decision:
 
     Attributes:
         error: the error that occurred; also set if too many rollouts stayed unscored.
+        identities: the versions of its files that were found.
         replaces: whether outputs exist that may be replaced.
         record: of its outputs, if they are current or made by this run.
         plan: estimated cost of scoring it; dry runs only.
@@ -61,6 +62,7 @@ class Decision:
     status: Status = Status.SCORE
     reason: Message = _NO_REASON
     error: GenrmError | None = None
+    identities: Identities = ()
     replaces: bool = False
     record: RunRecord | None = None
     plan: RunEstimate | None = None
@@ -150,19 +152,25 @@ def _decide(task: Task, run: RunContext) -> Decision:
             each.found.identity if each.found else run.store.at(each.uri).identify()
             for each in task.files
         ]
-        return _decide_by(decision, identities, run)
+        return _decide_by(replace(decision, identities=identities), run, task.beside)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def decide_again(decision: Decision, run: RunContext) -> Decision:
+def decide_again(
+    decision: Decision, run: RunContext, beside: Collection[str] | None = None
+) -> Decision:
     """Finish the commit of a killed run, and decide again: another run or the writer may have gone
-    on.
+    on. `beside` is what the lease found beside it.
     """
     identities = []
     try:
-        for file in decision.task.files:
+        for file, known in zip(decision.task.files, decision.identities, strict=True):
             of_set = f"{file.uri}: " if decision.task.members else ""
+            if is_remote(file.uri):
+                # Reading compares it with the version that was listed, which saves a request.
+                identities.append(known)
+                continue
             # Only listed files: of one that the user named, reading it says what is wrong.
             if file.found is not None and not run.store.at(file.uri).exists():
                 return decision.skipped(f"{of_set}gone since it was listed")
@@ -172,15 +180,15 @@ def decide_again(decision: Decision, run: RunContext) -> Decision:
                     f"{of_set}changed since it was listed: perhaps still written"
                 )
         finish_outputs(decision.task.places, run.store)
-        return _decide_by(decision, identities, run)
+        return _decide_by(replace(decision, identities=identities), run, beside)
     except GenrmError as error:
         return decision.failed(error)
 
 
-def _decide_by(decision: Decision, identities: Identities, run: RunContext) -> Decision:
+def _decide_by(decision: Decision, run: RunContext, beside: Collection[str] | None) -> Decision:
     task = decision.task
     settings = run.settings
-    found = read_output_state(task.places, identities, settings, run.store)
+    found = read_output_state(task.places, decision.identities, settings, run.store, beside)
     decision = replace(
         decision,
         reason=Message.of(found.reason),

@@ -1,6 +1,7 @@
 """The inputs of a command line, and the output locations of each."""
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -75,6 +76,7 @@ class OutputPlaces:
         return [uri for uri in (self.comparisons, self.rejects, self.metrics) if uri is not None]
 
 
+_PAGE = 1_000  # of a listing, as S3 sends it
 _NO_PLACES = OutputPlaces("")
 NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.jsonl.gz"
 
@@ -97,7 +99,8 @@ class NothingFoundEvent(Event):
 class Task:
     """One input and its output locations, or the `problem` because of which it cannot be scored.
 
-    `found` is its entry in a listing; None for a set or an input that the user named.
+    `found` is its entry in a listing; None for a set or an input that the user named. `beside` are
+    the names that the listing showed beside its scored lines; None if it did not list them.
     """
 
     uri: str
@@ -105,6 +108,7 @@ class Task:
     found: Found | None = None
     problem: GenrmError | None = None
     members: tuple["Task", ...] = ()
+    beside: frozenset[str] | None = None
 
     @property
     def files(self) -> tuple["Task", ...]:
@@ -118,7 +122,14 @@ class Task:
 
     def sources(self, run: RunContext) -> Sources:
         """Return its files for reading."""
-        return Sources([file.uri for file in self.files], run, self.uri if self.members else None)
+        sources = Sources(
+            [file.uri for file in self.files], run, self.uri if self.members else None
+        )
+        # A file that is replaced after it was listed is left to the next run.
+        for number, file in enumerate(self.files):
+            if file.found is not None and is_remote(file.uri):
+                sources.identities[number] = file.found.identity
+        return sources
 
 
 def is_one_input(inputs: Sequence[str]) -> bool:
@@ -290,11 +301,36 @@ def _tasks_of(given: str, settings: Settings) -> Iterator[Task]:
         return
     try:
         below = literal_folder(given)
-        for found in Store(settings.storage).at(given).iter_found():
-            if is_rollout_file(found.identity.uri):
-                yield _task(found.identity.uri, settings, below, found)
+        for found, beside in _iter_listed(given, Store(settings.storage)):
+            uri = found.identity.uri
+            if is_rollout_file(uri):
+                task = _task(uri, settings, below, found)
+                is_beside = stem_of(task.places.scored) == stem_of(uri)
+                yield replace(task, beside=beside if is_beside else None)
     except GenrmError as error:
         yield Task(given, _NO_PLACES, problem=error)
+
+
+def _iter_listed(given: str, store: Store) -> Iterator[tuple[Found, frozenset[str] | None]]:
+    """Yield listed files; those of a prefix with the names that begin with their stem and a dot,
+    among them their outputs; None for names that the listing may have on another page.
+    """
+    listing = store.at(given).iter_found()
+    if not is_remote(given) or not given.endswith("/"):
+        # A pattern leaves out the outputs; a local file is cheap to look at.
+        yield from ((found, None) for found in listing)
+        return
+    is_first = True
+    while page := list(islice(listing, _PAGE)):
+        names = [found.identity.uri for found in page]
+        is_last = len(page) < _PAGE
+        for found in page:
+            stem = stem_of(found.identity.uri)
+            start = bisect_left(names, f"{stem}.")
+            end = bisect_left(names, f"{stem}/")  # the character that follows a dot
+            is_whole = (start or is_first) and (end < len(names) or is_last)
+            yield found, frozenset(names[start:end]) if is_whole else None
+        is_first = False
 
 
 def _task(

@@ -8,7 +8,7 @@ Files that genrm may not have written are replaced on request only; what it wrot
 same input would make again, is replaced without asking.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -28,10 +28,11 @@ from genrm_cli.scored.run_record import (
 )
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.contract import InputIdentity
+from genrm_cli.storage.contract import InputIdentity, ListingDeniedError
 from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.location import (
     folder_of,
+    is_remote,
     name_below,
     stem_of,
 )
@@ -65,15 +66,21 @@ class OutputState:
 
 
 def read_output_state(
-    places: OutputPlaces, identities: Identities, settings: Settings, store: Store
+    places: OutputPlaces,
+    identities: Identities,
+    settings: Settings,
+    store: Store,
+    listed: Collection[str] | None = None,
 ) -> OutputState:
     """Read the state of the outputs of an input: metrics and scored lines that name each other
-    vouch for all.
+    vouch for all. `listed` are the names that a listing found beside the scored lines, if there was
+    one.
     """
     if places.metrics is None:
         return OutputState(OutputStanding.NEW, "written to a stream")
-    exist = [store.at(uri).mark() is not None for uri in places.scored_files]
-    metrics = find_run_record(places.metrics, store)
+    exists = _look_around(places, store, listed)
+    exist = [exists(uri) for uri in places.scored_files]
+    metrics = find_run_record(places.metrics, store) if exists(places.metrics) else None
     recorded: Sequence[_Recorded] = [metrics]
     if places.files:
         parts = {} if metrics is None else metrics.parts
@@ -84,8 +91,8 @@ def read_output_state(
         for uri, exists, record in zip(places.scored_files, exist, recorded, strict=True)
     )
     # Comparisons or rejects without metrics may be somebody's files, too.
-    if not are_known or (metrics is None and any(store.at(uri).exists() for uri in places.sides())):
-        if places.commit_mark is not None and store.at(places.commit_mark).exists():
+    if not are_known or (metrics is None and any(map(exists, places.sides()))):
+        if places.commit_mark is not None and exists(places.commit_mark):
             why = "an earlier run stopped while writing its outputs"
             return OutputState(OutputStanding.STALE, why)
         why = (
@@ -104,6 +111,24 @@ def read_output_state(
     if stale is not None:
         return OutputState(OutputStanding.STALE, stale, metrics)
     return OutputState(OutputStanding.CURRENT, "same input, same settings", metrics)
+
+
+def _look_around(
+    places: OutputPlaces, store: Store, listed: Collection[str] | None
+) -> Callable[[str], bool]:
+    """Return whether a file exists: on S3, one listing says so of all outputs of an input."""
+
+    def exists(uri: str) -> bool:
+        return store.at(uri).exists()
+
+    beside = f"{stem_of(places.scored)}."
+    if not is_remote(beside) or places.files:
+        return exists
+    try:
+        names = listed or {found.identity.uri for found in store.at(beside).iter_named()}
+    except ListingDeniedError:
+        return exists
+    return lambda uri: uri in names if uri.startswith(beside) else exists(uri)
 
 
 def finish_outputs(places: OutputPlaces, store: Store) -> None:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import reduce
 from operator import and_
 
-from genrm_cli.errors import InputError, UsageError
+from genrm_cli.errors import ChangedInputError, InputError, StorageError, UsageError
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.storage.contract import InputIdentity
 from genrm_cli.storage.location import changed, common_folder, name_below
@@ -60,7 +60,7 @@ class Sources(AbstractContextManager["Sources"]):
         with ExitStack() as opened:
             source = self._opened.get(number)
             if source is None:
-                source = self._run.open_source(self.uris[number])
+                source = self._open(number)
                 if source.identity.size_bytes is None or not self.are_many:
                     self._opened[number] = self._kept.enter_context(source)
                 else:
@@ -68,6 +68,15 @@ class Sources(AbstractContextManager["Sources"]):
             if self.identities.setdefault(number, source.identity) != source.identity:
                 raise changed(source.uri)
             yield source
+
+    def _open(self, number: int) -> Source:
+        uri = self.uris[number]
+        try:
+            return self._run.open_source(uri)
+        except StorageError as error:
+            if number in self.identities and not self._run.store.at(uri).exists():
+                raise ChangedInputError(f"{uri}: gone since it was listed") from error
+            raise
 
 
 def find_files(given: Sequence[str], run: RunContext) -> list[str]:

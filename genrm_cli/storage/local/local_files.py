@@ -69,6 +69,10 @@ class LocalFile(Location):
             return ANY_MODE
         return stat.S_IMODE(status.st_mode) & ANY_MODE | _OWN_MODE
 
+    def find(self) -> Found | None:
+        """Look at the file."""
+        return next(iter_if_file(self.uri), None)
+
     def iter_found(self) -> Iterator[Found]:
         """Yield files; memory holds their names."""
         return iter_matching_files(self.uri)

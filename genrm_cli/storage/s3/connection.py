@@ -3,8 +3,11 @@ remedy.
 """
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -21,7 +24,7 @@ from botocore.parsers import ResponseParserError
 
 from genrm_cli.errors import StoppedError, StorageError, UsageError
 from genrm_cli.json_types import Record
-from genrm_cli.storage.contract import InputIdentity, Stop, never
+from genrm_cli.storage.contract import Found, InputIdentity, ListingDeniedError, Stop, never
 from genrm_cli.storage.location import parse_object_uri
 
 if TYPE_CHECKING:
@@ -72,9 +75,9 @@ NOT_IMPLEMENTED = ("501", "NotImplemented")
 _DENIED = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
 # A store says "no such object" only to those who may list.
 _PERMISSIONS = {
-    "HeadObject": "s3:GetObject and s3:ListBucket",
-    "GetObject": "s3:GetObject and s3:ListBucket",
-    "ListObjectsV2": "s3:GetObject and s3:ListBucket",
+    "HeadObject": "s3:GetObject, and s3:ListBucket to learn that an object is missing",
+    "GetObject": "s3:GetObject, and s3:ListBucket to learn that an object is missing",
+    "ListObjectsV2": "s3:ListBucket",
     "DeleteObject": "s3:DeleteObject",
     "AbortMultipartUpload": "s3:AbortMultipartUpload",
 }
@@ -123,7 +126,8 @@ def s3_faults(uri: str) -> Iterator[None]:
     try:
         yield
     except boto.ClientError as error:
-        raise StorageError(f"{uri}: {_explain_refusal(error)}") from error
+        kind = ListingDeniedError if _is_denied_listing(error) else StorageError
+        raise kind(f"{uri}: {_explain_refusal(error)}") from error
     except (boto.ProfileNotFound, boto.ParamValidationError, boto.InvalidRegionError) as error:
         raise UsageError(
             f"{uri}: {_brief(error)}; check the bucket's name and the AWS settings"
@@ -137,6 +141,10 @@ def error_code(error: boto.ClientError) -> str:
     return error.response.get("Error", {}).get("Code", "")
 
 
+def _is_denied_listing(error: boto.ClientError) -> bool:
+    return error.operation_name == "ListObjectsV2" and error_code(error) in _DENIED
+
+
 def without_password(text: str) -> str:
     """Remove user names and passwords from the URLs in a text."""
     return _PASSWORD_IN_URL.sub("", text)
@@ -146,7 +154,12 @@ def _explain_refusal(error: boto.ClientError) -> str:
     code = error_code(error)
     if code in _DENIED:
         permission = _PERMISSIONS.get(error.operation_name, "s3:PutObject")
-        return f"access denied ({error.operation_name}); these credentials need {permission}"
+        return (
+            f"access denied ({error.operation_name}): {_brief(error)}; these credentials need "
+            f"{permission}. If they have it, the bucket may demand an argument: RequestPayer, "
+            "ServerSideEncryption, SSEKMSKeyId or StorageClass of [s3] in the settings file, and "
+            "its KMS key kms:GenerateDataKey and kms:Decrypt"
+        )
     if code in NOT_IMPLEMENTED:
         return _explain_lack(error)
     if code in _ADVICE:
@@ -197,15 +210,20 @@ _CONNECTIONS = 64
 # Shorter than botocore's 60 s: a wrong endpoint is tried `max_attempts` times.
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
+# A customer's key is a secret, which does not belong in a settings file.
+_OUR_ARGUMENTS = ("Bucket", "Key", "Body", "IfMatch", "IfNoneMatch", "Metadata", "ContentLength")
 # Statuses of HEAD, whose replies have no body that would say why.
 _WITHOUT_REASON = ("400", "403", "404")
 
 
 @cache
-def s3_client(endpoint_url: str | None, max_attempts: int) -> "S3Client":
+def s3_client(
+    endpoint_url: str | None, max_attempts: int, arguments: tuple[tuple[str, str | bool], ...] = ()
+) -> "S3Client":
     """Return the cached client for these settings; creating one takes 0.1 s and resolves the
     credentials. `endpoint_url` is AWS_ENDPOINT_URL, which boto3 reads; None without it.
-    """
+
+    Each request sends those of the `arguments` that its operation has."""
     session = boto3.Session()
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,
@@ -222,7 +240,24 @@ def s3_client(endpoint_url: str | None, max_attempts: int) -> "S3Client":
             f"the S3 endpoint {endpoint} is not a URL; expected, for example, http://host:9000"
         ) from error
     client.meta.events.register("after-call.s3", refuse_other_replies)
+    known = _members(client.meta.service_model.operation_model("PutObject"))
+    for name, _ in arguments:
+        if name not in known or name in _OUR_ARGUMENTS or "Customer" in name:
+            raise UsageError(
+                f"[s3]: {name!r} is not an argument of PutObject that a user can set, such as "
+                "RequestPayer, ServerSideEncryption, SSEKMSKeyId, StorageClass or Tagging"
+            )
+
+    def add_arguments(params: Record, model: OperationModel, **_: object) -> None:
+        params.update({name: value for name, value in arguments if name in _members(model)})
+
+    client.meta.events.register("before-parameter-build.s3", add_arguments)
     return client
+
+
+def _members(model: OperationModel) -> Collection[str]:
+    # A listing of objects takes RequestPayer only.
+    return () if model.input_shape is None else model.input_shape.members
 
 
 def object_at(uri: str) -> Any:
@@ -232,30 +267,50 @@ def object_at(uri: str) -> Any:
 
 
 def describe(
-    client: "S3Client", uri: str, *, sure_of_bucket: bool = False
-) -> tuple[InputIdentity, dict[str, str]] | None:
+    client: "S3Client", uri: str, *, is_output: bool = False
+) -> tuple[Found, dict[str, str]] | None:
     """Return the current version of an object with its metadata, names in lower case; None if it
     does not exist.
 
-    Raises `ClientError` if the bucket does not exist; assuming that it does (`sure_of_bucket`)
-    saves a request."""
+    Raises `ClientError` if the bucket does not exist; assuming that it does (`is_output`) saves a
+    request. An output that these credentials can neither read nor list counts as missing."""
     try:
         head = client.head_object(**object_at(uri))
     except ClientError as error:
         is_missing = error_code(error) in MISSING
-        if error_code(error) in _WITHOUT_REASON and not (is_missing and sure_of_bucket):
-            # A reply to HEAD has no body, but a failed listing of the key gives the reason. If the
-            # listing succeeds, the object does not exist, and the store only hid that.
-            bucket, key = parse_object_uri(uri)
-            listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-            is_missing = is_missing or key not in [
-                entry["Key"] for entry in listing.get("Contents", [])
-            ]
+        if error_code(error) in _WITHOUT_REASON and not (is_missing and is_output):
+            is_missing = _is_hidden(client, uri, error, is_output=is_output) or is_missing
         if is_missing:
             return None
         raise
     identity = InputIdentity(uri, size_bytes=head["ContentLength"], etag=head["ETag"].strip('"'))
-    return identity, {name.lower(): value for name, value in head["Metadata"].items()}
+    headers = head["ResponseMetadata"]["HTTPHeaders"]
+    found = Found(identity, age_s(head["LastModified"], headers))
+    return found, {name.lower(): value for name, value in head["Metadata"].items()}
+
+
+def _is_hidden(client: "S3Client", uri: str, error: ClientError, *, is_output: bool) -> bool:
+    """Return whether a refused HEAD, whose reply has no body, hides that the object is missing. A
+    failed listing of the key raises the reason.
+    """
+    bucket, key = parse_object_uri(uri)
+    try:
+        listing = client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+    except ClientError as refusal:
+        if not _is_denied_listing(refusal):
+            raise
+        if is_output:
+            return True
+        raise error from refusal
+    return key not in [entry["Key"] for entry in listing.get("Contents", [])]
+
+
+def age_s(modified: datetime, headers: Mapping[str, str]) -> float:
+    """Return the age of an object by the clock of the store, at least 0."""
+    now_s = time.time()
+    if "date" in headers:
+        now_s = parsedate_to_datetime(headers["date"]).timestamp()
+    return max(0.0, now_s - modified.timestamp())
 
 
 def read_object(
@@ -271,13 +326,16 @@ def read_object(
     if stop():
         raise StoppedError
     try:
-        body = client.get_object(**object_at(uri), **only)["Body"]
+        reply = client.get_object(**object_at(uri), **only)
     except ClientError as error:
         if error_code(error) in MISSING:
             return None
         raise
+    if only.get("IfMatch") not in (None, reply["ETag"]):  # some stores ignore the condition
+        reply["Body"].close()
+        return None
     try:
-        return body.read()
+        return reply["Body"].read()
     except (boto.HTTPClientError, boto.IncompleteReadError, boto.FlexibleChecksumError):
         # boto3 does not retry reading the body.
         if tries == 1:

@@ -1,10 +1,8 @@
 """Objects and prefixes on S3."""
 
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -28,6 +26,7 @@ from genrm_cli.storage.s3.connection import (
     MISSING,
     NO_OBJECT,
     REFUSED_CONDITION,
+    age_s,
     describe,
     error_code,
     object_at,
@@ -56,21 +55,23 @@ class S3Object(Location):
 
     def identify(self) -> InputIdentity:
         """Return the size and the ETag."""
-        with self._client() as client:
-            found = describe(client, self.uri)
+        found = self._described()
         if found is None:
             raise StorageError(f"{self.uri}: {NO_OBJECT}")
-        return found[0]
+        return found.identity
 
     def open_input(self, stop: Stop = never) -> OpenInput:
         """Download one version of the object."""
-        identity = self.identify()
         with self._client() as client:
-            return OpenInput(identity, download(client, identity, stop), is_copy=True)
+            return OpenInput(*download(client, self.uri, stop), is_copy=True)
 
     def mode(self) -> int:
         """Return the default: objects have no mode."""
         return ANY_MODE
+
+    def find(self) -> Found | None:
+        """Look at the object."""
+        return self._described(is_output=True)
 
     def iter_found(self) -> Iterator[Found]:
         """Yield objects; memory holds one page of keys."""
@@ -106,7 +107,7 @@ class S3Object(Location):
                 except ClientError as error:
                     if error_code(error) not in REFUSED_CONDITION:
                         raise
-                    found = describe(client, self.uri, sure_of_bucket=True)
+                    found = describe(client, self.uri, is_output=True)
                     if found is None:  # another put was in progress and failed
                         continue
                     # Ours, if the reply was lost and boto3 repeated the put.
@@ -158,11 +159,17 @@ class S3Object(Location):
         with self._client() as client:
             return S3Sink(self.uri, client, overwrite=overwrite)
 
+    def _described(self, *, is_output: bool = False) -> Found | None:
+        with self._client() as client:
+            described = describe(client, self.uri, is_output=is_output)
+        return None if described is None else described[0]
+
     @contextmanager
     def _client(self) -> Iterator["S3Client"]:
         """Provide the client; its exceptions become errors about this object."""
         with s3_faults(self.uri):
-            yield s3_client(self._settings.endpoint_url, self._max_attempts)
+            settings = self._settings
+            yield s3_client(settings.endpoint_url, self._max_attempts, settings.s3)
 
     def _iter_keys(self, bucket: str, prefix: str, *, flat: bool) -> Iterator[Found]:
         """Yield each object whose key starts with a prefix, with its age by the clock of S3, page
@@ -183,12 +190,9 @@ class S3Object(Location):
             if page is None:
                 return
             headers = page["ResponseMetadata"]["HTTPHeaders"]
-            now_s = time.time()
-            if "date" in headers:
-                now_s = parsedate_to_datetime(headers["date"]).timestamp()
             for entry in page.get("Contents", []):
                 if entry["Key"].endswith("/"):
                     continue
                 etag = entry["ETag"].strip('"')
                 identity = InputIdentity(root + entry["Key"], size_bytes=entry["Size"], etag=etag)
-                yield Found(identity, max(0.0, now_s - entry["LastModified"].timestamp()))
+                yield Found(identity, age_s(entry["LastModified"], headers))

@@ -1,7 +1,8 @@
 """Atomic S3 outputs.
 
-The content waits in a temporary file. `finish` sends its parts, so that only joining them can still
-fail, and many outputs can wait for each other without memory; `commit` joins them."""
+The content waits in a temporary file. A small object is sent by `commit`, in one conditional put.
+Of a larger one `finish` sends the parts, so that only joining them can still fail, and `commit`
+joins them."""
 
 import hashlib
 import uuid
@@ -47,6 +48,8 @@ class S3Sink:
         self._spool = Spool()
         self._digest = hashlib.sha256()
         self._mark_id = uuid.uuid4().hex
+        self._metadata = {_UPLOAD_KEY: self._mark_id}
+        self._is_done = False
         self._upload_id: Any = None
         self._parts: list[dict[str, object]] = []
         self.mark: Mark | None = None
@@ -56,34 +59,38 @@ class S3Sink:
         self._append(self._encoder.compress(data))
 
     def finish(self) -> None:
-        """Upload the content; only `commit` and `abort` may follow."""
+        """Upload content of more than one part; only `commit` and `abort` may follow."""
         if self.mark is not None:
             return
         self._append(self._encoder.flush())
-        self._spool.flush()
         size_bytes = len(self._spool)
+        if size_bytes > _LEAST_PART_BYTES:
+            self._send_parts(size_bytes)
+            self._spool.close()
+        self.mark = Mark(size_bytes, self._mark_id, sha256=self._digest.hexdigest())
+
+    def _send_parts(self, size_bytes: int) -> None:
+        self._spool.flush()
         part_bytes = max(_LEAST_PART_BYTES, -(-size_bytes // _MOST_PARTS))
         with s3_faults(self.uri):
             self._upload_id = self._client.create_multipart_upload(
-                **self._object, Metadata={_UPLOAD_KEY: self._mark_id}
+                **self._object, Metadata=self._metadata
             )["UploadId"]
             threads = ThreadPoolExecutor(_PARTS_AT_ONCE, thread_name_prefix="genrm-upload")
             try:
                 sent = [
                     threads.submit(self._send, number, offset, part_bytes)
-                    for number, offset in enumerate(range(0, size_bytes or 1, part_bytes), 1)
+                    for number, offset in enumerate(range(0, size_bytes, part_bytes), 1)
                 ]
                 self._parts = [part.result() for part in sent]
             finally:
                 # A part that arrives after the upload is aborted would be stored, and billed.
                 threads.shutdown(cancel_futures=True)
-        self._spool.close()
-        self.mark = Mark(size_bytes, self._mark_id, sha256=self._digest.hexdigest())
 
     def commit(self) -> None:
         """Publish the object; a second call does nothing."""
         self.finish()
-        if self._upload_id is None:
+        if self._is_done:
             return
         with s3_faults(self.uri):
             try:
@@ -95,7 +102,9 @@ class S3Sink:
                     if isinstance(error, ClientError) and error_code(error) in REFUSED_CONDITION:
                         raise appeared(self.uri) from error
                     raise
+        self._spool.close()
         self._upload_id = None
+        self._is_done = True
 
     def abort(self) -> None:
         """Abort the upload; harmless after `commit`, and twice."""
@@ -123,26 +132,28 @@ class S3Sink:
 
     def _publish(self) -> None:
         if self._overwrite:
-            self._complete()
+            self._make_appear()
             return
-        self._refuse_existing()  # some stores ignore or refuse conditions
         try:
-            self._complete(IfNoneMatch="*")
+            self._make_appear(IfNoneMatch="*")
         except ClientError as error:
             if error_code(error) not in NOT_IMPLEMENTED:
                 raise
-            self._refuse_existing()
-            self._complete()
+            if describe(self._client, self.uri, is_output=True) is not None:
+                raise appeared(self.uri) from error
+            self._make_appear()
 
-    def _complete(self, **condition: Any) -> None:
+    def _make_appear(self, **condition: Any) -> None:
+        if self._upload_id is None:
+            content: Any = self._spool.read(0, len(self._spool))
+            self._client.put_object(
+                **self._object, Body=content, Metadata=self._metadata, **condition
+            )
+            return
         parts: Any = {"Parts": self._parts}
         self._client.complete_multipart_upload(
             **self._object, UploadId=self._upload_id, MultipartUpload=parts, **condition
         )
-
-    def _refuse_existing(self) -> None:
-        if describe(self._client, self.uri, sure_of_bucket=True) is not None:
-            raise appeared(self.uri)
 
     def _is_published(self) -> bool:
         try:
@@ -154,5 +165,8 @@ class S3Sink:
 
 def mark_of(client: "S3Client", uri: str) -> Mark | None:
     """Return the mark of an object; None if the object or its bucket does not exist."""
-    found = describe(client, uri, sure_of_bucket=True)
-    return Mark(found[0].size_bytes or 0, found[1].get(_UPLOAD_KEY)) if found else None
+    described = describe(client, uri, is_output=True)
+    if described is None:
+        return None
+    found, metadata = described
+    return Mark(found.identity.size_bytes or 0, metadata.get(_UPLOAD_KEY))
