@@ -432,7 +432,18 @@ def choose_verdict(
     if rule == "by_length":
         return _verdict_by_length(*texts)
     digest = hashlib.sha256(orjson.dumps(messages, option=orjson.OPT_SORT_KEYS)).digest()
+    if rule.startswith("noisy:"):
+        return _noisy_verdict(float(rule.removeprefix("noisy:")), digest, texts)
     return 1 + digest[0] % 5, 1 + digest[1] % 5, 1 + digest[2] % 6
+
+
+def _noisy_verdict(noise: float, digest: bytes, texts: Texts) -> tuple[float, ...]:
+    """Compare the qualities of two texts, the logarithms of their lengths, with normal noise."""
+    lead = math.log((1 + len(texts[0])) / (1 + len(texts[1])))
+    lead += noise * random.Random(digest).gauss(0, 1)
+    scores = (3 + 0.8 * lead, 3 - 0.8 * lead, 3.5 - lead)
+    high = (5, 5, 6)
+    return tuple(min(most, max(1, round(each))) for each, most in zip(scores, high, strict=True))
 
 
 def _verdict_by_length(first: str, second: str) -> tuple[float, ...]:

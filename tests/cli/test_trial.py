@@ -1,5 +1,8 @@
+import itertools
 import json
+import math
 import os
+import random
 import re
 import shlex
 from typing import Any
@@ -205,6 +208,31 @@ def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
     call("score", "in.jsonl", *judge, "--ring-k", 2).ended(0)
     assert judge_server.stats()["requests"] == asked
     assert genrm.metrics()["reliability"]["mean"] == tried
+
+
+@pytest.mark.slow
+def test_what_twenty_trials_promise_holds_for_the_whole_file(genrm, call, judge_server):
+    """The line to paste, run on the rest, has a reliability within the promised range for 17 of 20
+    judges and group sizes at least.
+    """
+    kept = []
+    for size, noise in itertools.product((4, 5, 6, 8), (0.3, 0.6, 1.0, 1.5, 2.5)):
+        judge_server.behave(verdict=f"noisy:{noise}")
+        rng = random.Random(f"{size} {noise}")
+        stem = f"of-{size}-{noise}"
+        texts = [
+            {"prompt": f"{stem} {group}?", "completion": "a" * length}
+            for group in range(90)
+            for length in [round(300 * math.exp(rng.gauss(0, 1))) for _ in range(size)]
+        ]
+        genrm.write(f"{stem}.jsonl", texts)
+        flags = (*judge_server.flags, "--profile", "nemotron", *QUICK)
+        advice = json.loads(call("score", f"{stem}.jsonl", *flags).ended(0).out)["recommendation"]
+        promised = re.match(r"[0-9.]+ \(([0-9.]+) to ([0-9.]+)\)", advice["reliability"])
+        call(*shlex.split(advice["next"].removeprefix("next: genrm "))).ended(0)
+        found = genrm.metrics(stem)["reliability"]["mean"]
+        kept.append(float(promised[1]) <= found <= float(promised[2]))
+    assert sum(kept) >= 17, kept
 
 
 def test_a_quick_trial_is_of_one_file(genrm, call):

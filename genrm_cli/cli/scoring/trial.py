@@ -22,6 +22,7 @@ from genrm_cli.metrics.plan_reliability import (
     unmeasured_text,
 )
 from genrm_cli.metrics.running_stats import Estimated
+from genrm_cli.rewards.estimators.calibration import MIN_DISJOINT_FOR_NOISE
 from genrm_cli.rewards.estimators.mode_agreement import DISAGREE_BELOW, mode_agreement
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import Origin
@@ -38,6 +39,7 @@ _OTHER_GROUPS = 10
 _COUNTED = {"ring_k": "rings", "repeats": "repeats"}
 # The fewest rings, or orders of a list, in which verdicts on a group repeat and so show noise.
 _REPEATED = 2
+_TELLING = 1.5  # rings, of which small groups in small numbers show noise, too
 # Another mode must cost less than this share: ten groups know its count poorly.
 _WORTHWHILE = 2 / 3
 
@@ -124,6 +126,8 @@ def recommend(
     # Verdicts that are paid count: with fewer, the same groups would be worse known.
     if not trial.counts or (has_all and tried > trial.counts[1]):
         trial = trial.with_count(setting, tried or _REPEATED)
+    elif setting == "ring_k" and not _shows_noise(record, trial.counts[1]):
+        trial = trial.with_count(setting, _TELLING)
     if record.strategy in ("ring", LISTS):
         expected = getattr(trial.settings.pairing, setting)
         most = trial.counts[2] if trial.counts else expected
@@ -146,6 +150,15 @@ def recommend(
     lines = (f"  {name:<12} {text}" for name, text in zip(advice, about, strict=False))
     say("the trial recommends for the whole run:", *lines, last)
     return advice
+
+
+def _shows_noise(record: "RunRecord", rings: float) -> bool:
+    """Return whether the whole run would know its reliability: on one ring, that takes verdicts on
+    a group that share no rollout, n (n - 3) / 2 in a ring of n.
+    """
+    sizes = {int(size): count for size, count in record.group_sizes.items()}
+    disjoint = sum(count * n * (n - 3) // 2 for n, count in sizes.items() if n > 3)
+    return rings >= _TELLING or disjoint >= MIN_DISJOINT_FOR_NOISE
 
 
 def _choose_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_ModeTrial, str]:
