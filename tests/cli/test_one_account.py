@@ -82,7 +82,8 @@ def holds_one_account(said, genrm):
     word = re.search(rf"{account['figure']} +(?:0|1)?.*?(high|fair|low|unknown)", err)
     assert word[1] == account["word"]
     assert account["interval"] == metrics["reliability_interval"]
-    if account["word"] in ("low", "unknown") and metrics["goal"] == "rewards":
+    is_exported = account["scored"] > 0 and metrics["goal"] == "rewards"
+    if account["word"] in ("low", "unknown") and is_exported:
         assert f"the {account['figure']} of the rewards of" in exported
         assert f"is {account['word']}" in exported
         assert account["advice"].split(";")[0].split(",")[0][:40] in exported
@@ -133,3 +134,33 @@ def test_a_resumed_run_has_one_account(account_of, genrm, call, judge_server):
     call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--limit", 5).ended(0)
     said = account_of(*judge_server.flags)
     assert holds_one_account(said, genrm)["answered"] == said[1]["journal_hits"] + 19 * 6
+
+
+LISTS = ("--judging", "listwise", "--repeats", 2)
+MIXED = [
+    ("refused lists", LISTS, {"fault": REFUSED, "fault_share": 0.1}),
+    ("cut lists", LISTS, {"fault": CUT_OFF, "fault_share": 0.15}),
+    ("one order of lists", LISTS[:2], {}),
+    ("refused panel", ("--config", "panel.toml"), {"fault": REFUSED, "fault_share": 0.1}),
+    ("all refused", (), {"fault": REFUSED}),
+    ("half refused", (), {"fault": REFUSED, "fault_share": 0.5}),
+    ("cut and partial", ("--max-calls", 90), {"fault": CUT_OFF, "fault_share": 0.15}),
+    ("both orders", ("--both-orders",), {"verdict": "by_length"}),
+    ("noisy", ("--ring-k", 3), {"verdict": "noisy:0.6"}),
+    ("Gym's numbers", ("--compat", "nemo-gym"), {"fault": REFUSED, "fault_share": 0.1}),
+    ("few small groups", (), {"groups": 3, "size": 3}),
+    ("Gym's estimator", ("--estimator", "simple_tiebreaker", "--ring-k", 2), {}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "behaviour"), [run[1:] for run in MIXED], ids=[run[0] for run in MIXED]
+)
+def test_runs_of_all_kinds_have_one_account(account_of, genrm, judge_server, flags, behaviour):
+    """What fails, and how it is asked, in combination."""
+    (genrm.folder / "panel.toml").write_text(PANEL.format(url=judge_server.base_url))
+    judge = () if "--config" in flags else judge_server.flags
+    account = holds_one_account(account_of(*judge, *flags, **behaviour), genrm)
+    assert account["train"] in WEIGHTS
+    assert (account["train"] == "yes") == (account["because"] == [])

@@ -88,7 +88,7 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
             interval = f" ({range_text(low, high, '+.2f', unit=1)})"
         correlation = f"{totals.length_effect.mean:+.2f}{interval}"
         yield "length", f"correlates with the reward by {correlation} within groups"
-    if totals.judge.name is not None and totals.verdicts + totals.journal_hits:
+    if totals.judge.name is not None and totals.comparisons_planned:
         account = RunAccount.of(totals, flag_of)
         yield account.figure, _reliability_text(account, totals)
         yield "train on it", ". ".join([account.train, *account.because[:1]]).rstrip(".")

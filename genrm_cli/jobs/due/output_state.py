@@ -79,7 +79,11 @@ def read_output_state(
     if places.metrics is None:
         return OutputState(OutputStanding.NEW, "written to a stream")
     exists = _look_around(places, store, listed)
-    exist = [exists(uri) for uri in places.scored_files]
+    # On a disk, a mark also refuses a folder in place of the file.
+    exist = [
+        exists(uri) if is_remote(uri) else store.at(uri).mark() is not None
+        for uri in places.scored_files
+    ]
     metrics = find_run_record(places.metrics, store) if exists(places.metrics) else None
     recorded: Sequence[_Recorded] = [metrics]
     if places.files:
