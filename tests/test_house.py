@@ -82,6 +82,31 @@ LAYERS = (
     ("verdicts", "catalog", "extensions", "neutralise"),
     ("errors", "json_types", "tasks", "texts", "typed_json", "version"),
 )
+# Rule 4. What the core would be without: words of products that no name of the core has, and the
+# fields of the core that one product alone reads, each with its reason. Settings are tables of
+# their own, and what outputs hold is for people.
+CORE = (
+    "groups",
+    "judging",
+    "rewards",
+    "pairing",
+    "storage",
+    "metrics",
+    "scored",
+    "jobs",
+    "verdicts",
+)
+PRODUCT_WORDS = {
+    *("adapter", "cohort", "cohorts", "evaluation", "export", "exported", "leaderboard"),
+    *("manifest", "mlflow", "ray", "serve", "served", "sft", "tensorboard", "tracker", "trackers"),
+    *("tracking", "trainer", "wandb"),
+}
+READ_BY_ONE = {
+    "rollouts.rollout.CallingTurn.words": "a message as formats give it; judges see the transcript",
+    "rollouts.formats.episodes.session_safety.Safety.disagrees": "the one decision about safety",
+    "rollouts.formats.episodes.session_safety.Safety.is_masked": "the one decision about safety",
+}
+OF_OUTPUTS = ("scored", "metrics.running_stats.LatencySummary", "settings")
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
 # Rule 2. Prefixes of the modules that know only what they are given.
@@ -727,3 +752,52 @@ def _imported_by(arguments: list[str]) -> tuple[int, set[str]]:
         check=False,
     )
     return ended.returncode, set(ended.stderr.splitlines()[-1].split())
+
+
+def _names_of(node: ast.AST) -> list[str]:
+    """Return the names that a node declares."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_no_name_of_the_core_is_that_of_a_product() -> None:
+    """A stranger who deletes a product finds nothing of it in the core."""
+    assert [
+        f"{module}: {name}"
+        for module, nodes in NODES.items()
+        if within(module, CORE)
+        for node in nodes
+        for name in _names_of(node)
+        if PRODUCT_WORDS & set(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", name).lower()))
+    ] == []
+
+
+def test_no_field_of_the_core_is_read_by_one_product_alone() -> None:
+    """The figures of a product live in an object of its own."""
+    readers: dict[str, set[str]] = {}
+    declared = []
+    for module, nodes in NODES.items():
+        for node in nodes:
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                readers.setdefault(node.attr, set()).add(part_of(module))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                readers.setdefault(node.value, set()).add(part_of(module))
+            elif isinstance(node, ast.ClassDef) and not within(module, (*PRODUCTS, "cli")):
+                fields = [name for each in node.body for name in _names_of_field(each)]
+                declared += [(f"{module}.{node.name}.{name}", name) for name in fields]
+    alone = {
+        place.removeprefix(f"{PACKAGE}."): readers[name]
+        for place, name in declared
+        if len(readers.get(name, ())) == 1
+        and readers[name] <= set(PRODUCTS)
+        and not within(place, OF_OUTPUTS)
+    }
+    assert alone.keys() == READ_BY_ONE.keys(), alone
+
+
+def _names_of_field(node: ast.AST) -> list[str]:
+    return _names_of(node) if isinstance(node, ast.AnnAssign) else []

@@ -20,7 +20,7 @@ from genrm_cli.metrics.verdict_counts import FailingText, VerdictCounts
 from genrm_cli.verdicts import Failure, Outcome, Reason
 
 
-def count_served_group(
+def count_whole_group(
     metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
 ) -> None:
     """Add a finished group that was in no file, with its rollouts and requests."""

@@ -9,7 +9,7 @@ import pytest
 
 from genrm_cli.catalog import ESTIMATORS
 from genrm_cli.groups.comparisons import iter_further, plan_group, verdicts_of
-from genrm_cli.groups.count_group import count_served_group
+from genrm_cli.groups.count_group import count_whole_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts
@@ -183,7 +183,7 @@ def check_run(seed: int) -> None:
             for number in (line.reward, line.advantage, line.standard_error):
                 assert number is None or math.isfinite(number)
         metrics.group_sizes[group.size] += 1
-        count_served_group(metrics, group, rewards, plan)
+        count_whole_group(metrics, group, rewards, plan)
     totals = run_totals(SETTINGS, metrics, plan, (), 1.0)
     assert totals.failed_figures is None, totals.failed_figures
     low, high = totals.reliability_interval or (0.0, 1.0)

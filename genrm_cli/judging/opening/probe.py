@@ -261,10 +261,10 @@ class _Probe:
     async def _other_models(self) -> str:
         """Return a sentence with the models of the endpoint; empty if the judge is among them."""
         try:
-            served = await self.endpoint.client.list_models(self.timeout_s)
+            offered = await self.endpoint.client.list_models(self.timeout_s)
         except CallError:
             return ""
-        return "" if self.judge.model in served else f"It serves {', '.join(served) or 'none'}. "
+        return "" if self.judge.model in offered else f"It serves {', '.join(offered) or 'none'}. "
 
     def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
         if failure.too_long is not None or _names_reply_limit(failure):

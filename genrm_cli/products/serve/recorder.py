@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import orjson
 
-from genrm_cli.groups.count_group import count_served_group
+from genrm_cli.groups.count_group import count_whole_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
@@ -69,7 +69,7 @@ class Recorder(RecordFiles):
         self._append_group(
             rewards.key, comparisons, scored_lines(members, rewards, self._plan, self._mask)
         )
-        count_served_group(self._counts, judged, rewards, self._plan)
+        count_whole_group(self._counts, judged, rewards, self._plan)
 
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; its comparisons are in the journal."""

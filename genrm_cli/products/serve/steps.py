@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 
-from genrm_cli.groups.count_group import count_served_group
+from genrm_cli.groups.count_group import count_whole_group
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.run_metrics import RunMetrics
@@ -62,7 +62,7 @@ class StepMetrics:
     ) -> None:
         """Count a group, and its comparisons with a reference answer."""
         metrics = self._metrics
-        count_served_group(metrics, judged, rewards, self._scorer.plan)
+        count_whole_group(metrics, judged, rewards, self._scorer.plan)
         if compared is not None:
             self._wins.merge(compared.wins)
             metrics.comparisons_planned += len(compared.outcomes)
