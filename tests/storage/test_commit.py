@@ -34,7 +34,8 @@ class StoppedSink:
         raise _StoppedError
 
     def abort(self):
-        """Do nothing, as a killed process."""
+        """Close the file, as the kernel does for a killed process."""
+        os.close(self._sink._file.descriptor)
 
 
 class StoppedOutputs(Outputs):

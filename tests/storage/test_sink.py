@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import start_process
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.local.sinks import reserve_and_replace
@@ -197,3 +198,62 @@ def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path):
             assert stat.S_IMODE((tmp_path / f"{number}.jsonl").stat().st_mode) == expected
     finally:
         os.umask(before)
+
+
+_OPENS = """
+import os, sys, time
+from genrm_cli.storage.store import Store
+Store().open_sink(sys.argv[1], overwrite=True).write(b"half")
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_killed_writers_left_is_removed_by_the_next(tmp_path):
+    """Files of processes that were killed go with the next output of their name; that of a live
+    one stays and becomes its output.
+    """
+    target = tmp_path / "out.jsonl"
+    live = _open(target, overwrite=True)
+    live.write(b"from the live one")
+    killed = [
+        start_process([sys.executable, "-c", _OPENS, str(target)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    for process in killed:
+        assert process.stdout.readline() == b"open\n"
+        process.kill()
+        process.communicate()
+    other = tmp_path / "other.jsonl"
+    _open(other, overwrite=True).commit()
+    assert len(list(tmp_path.glob(".genrm-*.part"))) == 3
+    _open(target, overwrite=True).commit()
+    assert len(list(tmp_path.glob(".genrm-*.part"))) == 1
+    live.commit()
+    assert target.read_bytes() == b"from the live one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.jsonl", "out.jsonl"]
+
+
+def test_nothing_is_written_through_a_file_with_a_hidden_name(tmp_path):
+    """A link, a pipe or a folder with the hidden name of an output is in nobody's way, and what a
+    link names stays as it is.
+    """
+    target = tmp_path / "out.jsonl"
+    sink = _open(target)
+    (hidden,) = tmp_path.glob(".genrm-*.part")
+    sink.abort()
+    for make in (
+        lambda: hidden.symlink_to(tmp_path / "precious"),
+        lambda: os.mkfifo(hidden),
+        hidden.mkdir,
+    ):
+        make()
+        (tmp_path / "precious").write_bytes(b"precious")
+        sink = _open(target, overwrite=True)
+        sink.write(b"whole")
+        sink.commit()
+        assert (tmp_path / "precious").read_bytes() == b"precious"
+        if hidden.is_dir():
+            hidden.rmdir()
+        else:
+            hidden.unlink(missing_ok=True)

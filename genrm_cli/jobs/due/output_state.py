@@ -136,7 +136,7 @@ def _look_around(
 
 
 def finish_outputs(places: OutputPlaces, store: Store) -> None:
-    """Discard the unfinished outputs that a killed run left. Requires their lease."""
+    """Discard the unfinished outputs that a killed run left."""
     if places.commit_mark is not None:
         remove_unfinished([stem_of(places.scored), *places.scored_files, *places.sides()])
 

@@ -14,7 +14,6 @@ from genrm_cli.judging.offline import CHAT_URL, PendingRequest
 from genrm_cli.metrics.event import Event
 from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.encoding.records import parse_record
-from genrm_cli.storage.local.sinks import remove_unfinished
 from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.verdicts import FailureKind
@@ -135,7 +134,6 @@ class RequestFiles:
         stem = stem_of(self._uri)
         suffix = f".part{len(parts) + 1}" if parts else ""
         place = f"{stem}{self._model_suffixes[model]}{suffix}{self._uri.removeprefix(stem)}"
-        remove_unfinished([place])
         parts.append(RequestFile(model, self._outputs.open(place)))
         return parts[-1]
 

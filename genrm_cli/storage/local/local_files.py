@@ -3,7 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from genrm_cli.errors import StorageError
@@ -24,9 +24,9 @@ from genrm_cli.storage.local.sinks import (
     is_streamed,
     publish_new,
     sync_folder,
-    unfinished_path,
     unwritable,
 )
+from genrm_cli.storage.local.unfinished import UnfinishedFile
 from genrm_cli.storage.local.walk import (
     identity_of,
     iter_if_file,
@@ -173,17 +173,14 @@ class LocalFile(Location):
         target = Path(self.uri)
         # Of `x`, for its leases `x.lease-N` and the mark `x.commit`: the clean-up of
         # unfinished files of `x` finds it.
-        temp = unfinished_path(target.with_suffix(""))
+        of = target.with_suffix("")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with temp.open("xb") as file:
+            with closing(UnfinishedFile(of, ANY_MODE)) as temp:
+                with open(temp.descriptor, "wb", closefd=False) as file:
                     file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                yield temp
-            finally:
-                temp.unlink(missing_ok=True)
+                os.fsync(temp.descriptor)
+                yield temp.path
             sync_folder(target.parent)
         except OSError as error:
             raise unwritable(self.uri, error) from error

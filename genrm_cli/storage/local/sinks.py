@@ -7,7 +7,6 @@ import hashlib
 import os
 import stat
 import sys
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -15,21 +14,13 @@ from typing import BinaryIO
 from genrm_cli.errors import StorageError, UsageError, naming
 from genrm_cli.storage.contract import ANY_MODE, Mark
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, make_encoder
-from genrm_cli.storage.location import (
-    UNFINISHED_PREFIX,
-    UNFINISHED_SUFFIX,
-    is_remote,
-    is_stream,
-    is_unfinished_name,
-    parse_local_path,
-)
+from genrm_cli.storage.local.unfinished import UnfinishedFile, remove_left
+from genrm_cli.storage.location import is_remote, is_stream, parse_local_path
 from genrm_cli.storage.printable import escaped_in_json
 
 _UTF8 = codecs.getincrementaldecoder("utf-8")
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-# O_EXCL: no other process can have made, or linked, a file of this name.
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class LocalSink:
@@ -47,15 +38,14 @@ class LocalSink:
         # False below an unreadable folder, where Path raises.
         if os.path.isdir(self._target):  # noqa: PTH112
             raise StorageError(f"{uri}: is a folder; name a file in it")
-        self._temp = unfinished_path(self._target)
         try:
-            self._fd = os.open(self._temp, _NEW_FILE, mode)
+            self._file = UnfinishedFile(self._target, mode)
         except OSError as error:
             raise unwritable(uri, error) from error
         except ValueError as error:
             raise UsageError(f"{uri!r} is not a file name: {error}") from error
         with contextlib.suppress(OSError):  # no such file, or a file system without modes
-            os.fchmod(self._fd, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
+            os.fchmod(self._file.descriptor, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
         self._digest = hashlib.sha256()
@@ -74,8 +64,8 @@ class LocalSink:
         self._buffer += self._encoder.flush()
         self._store_buffer()
         try:
-            os.fsync(self._fd)
-            written = os.fstat(self._fd)
+            os.fsync(self._file.descriptor)
+            written = os.fstat(self._file.descriptor)
         except OSError as error:
             raise unwritable(self.uri, error) from error
         self.mark = Mark(written.st_size, None, written.st_mtime_ns, self._digest.hexdigest())
@@ -85,9 +75,9 @@ class LocalSink:
         self.finish()
         try:
             if self._overwrite:
-                self._temp.replace(self._target)
+                self._file.path.replace(self._target)
             else:
-                publish_new(self._temp, self._target)
+                publish_new(self._file.path, self._target)
         except FileExistsError as error:
             raise appeared(self.uri) from error
         except OSError as error:
@@ -97,16 +87,13 @@ class LocalSink:
 
     def abort(self) -> None:
         """Discard uncommitted content; harmless after `commit`."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-            self._temp.unlink(missing_ok=True)
+        self._file.close()
 
     def _store_buffer(self) -> None:
         self._digest.update(self._buffer)
         try:
             while self._buffer:  # near a full disk a single write may be partial
-                del self._buffer[: os.write(self._fd, self._buffer)]
+                del self._buffer[: os.write(self._file.descriptor, self._buffer)]
         except OSError as error:
             raise unwritable(self.uri, error) from error
 
@@ -171,34 +158,11 @@ def is_streamed(uri: str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def unfinished_path(target: Path) -> Path:
-    """Return a new hidden name in a file's folder; `remove_unfinished` knows it by the file's
-    name.
-    """
-    return target.with_name(f"{_unfinished_start(target)}{uuid.uuid4().hex}{UNFINISHED_SUFFIX}")
-
-
 def remove_unfinished(uris: Iterable[str]) -> None:
-    """Remove the hidden files that killed processes left for these outputs. No other process may be
-    writing them.
-    """
-    starts: dict[Path, list[str]] = {}
+    """Remove the hidden files that killed processes left for these outputs."""
     for uri in uris:
-        if is_remote(uri) or is_streamed(uri):
-            continue
-        target = Path(os.path.realpath(uri))
-        starts.setdefault(target.parent, []).append(_unfinished_start(target))
-    for folder, of_folder in starts.items():
-        with contextlib.suppress(OSError):  # they only take up space
-            for path in folder.iterdir():
-                if path.name.startswith(tuple(of_folder)) and is_unfinished_name(path.name):
-                    path.unlink(missing_ok=True)
-
-
-def _unfinished_start(target: Path) -> str:
-    # A digest, as the name itself may be too long to be part of another.
-    digest = hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()
-    return f"{UNFINISHED_PREFIX}{digest}-"
+        if not is_remote(uri) and not is_streamed(uri):
+            remove_left(Path(os.path.realpath(uri)))
 
 
 def publish_new(temp: Path, target: Path) -> None:
@@ -216,7 +180,7 @@ def publish_new(temp: Path, target: Path) -> None:
 
 def reserve_and_replace(temp: Path, target: Path) -> None:
     """Do the same without hard links; a crash in between leaves an empty target."""
-    os.close(os.open(target, _NEW_FILE, 0o666))
+    target.touch(exist_ok=False)
     temp.replace(target)
 
 
