@@ -34,6 +34,7 @@ from genrm_cli.judging.journal_file import (
     KeptSums,
     entry_of,
     parse_entry,
+    remove_if_empty,
 )
 from genrm_cli.judging.journal_lock import holding
 from genrm_cli.verdicts import Failure, Outcome
@@ -81,10 +82,10 @@ class Journal(AbstractContextManager["Journal"]):
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
         self._unpacker = zstandard.ZstdDecompressor()
         with contextlib.ExitStack() as resources:
+            if not read_only:
+                resources.enter_context(holding(path, remove_if_empty))
             self._file = JournalFile(path, read_only=read_only)
             resources.callback(self._file.close)
-            if not read_only:
-                resources.enter_context(holding(path))
             self._resources = resources.pop_all()
         self.sums = KeptSums(self._file)
         self.records = KeptRecords(self._file)
@@ -198,7 +199,7 @@ class Journal(AbstractContextManager["Journal"]):
             await self._copier.room()
 
     def close(self) -> None:
-        """Commit pending entries and close; closing twice is harmless."""
+        """Commit pending entries and close; closing twice is harmless. An empty file is removed."""
         with self._resources:
             if self._batch:
                 self._write()

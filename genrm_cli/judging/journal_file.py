@@ -51,6 +51,11 @@ CREATE TABLE IF NOT EXISTS summed (
 CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB);
 CREATE INDEX IF NOT EXISTS kept_until ON kept (until);
 """
+_ANY_ROW = (
+    "SELECT 1 FROM entries LIMIT 1",
+    "SELECT 1 FROM summed LIMIT 1",
+    "SELECT 1 FROM kept LIMIT 1",
+)
 _SUMS = "SELECT numbers FROM sums WHERE name = ?"
 VERDICT = "verdict"
 FAILURE = "failure"
@@ -247,6 +252,17 @@ class JournalFile:
         """Close the file."""
         with self.errors:
             self._connection.close()
+
+
+def remove_if_empty(path: str) -> None:
+    """Remove a journal without any entry, as a run leaves that fails before its first answer.
+
+    Nobody else may be writing it. What is damaged, or no journal, stays."""
+    with contextlib.suppress(StorageError):
+        with contextlib.closing(JournalFile(path, read_only=True)) as file:
+            is_empty = not any(map(file.rows, _ANY_ROW))
+        if is_empty:
+            Path(path).unlink()
 
 
 def _connect(path: str, *, read_only: bool) -> sqlite3.Connection:

@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from genrm_cli.errors import Part, SettingRef, StorageError
@@ -25,8 +25,9 @@ _uses: Counter[str] = Counter()
 
 
 @contextlib.contextmanager
-def holding(journal: str) -> Iterator[None]:
-    """Hold the lock of a journal.
+def holding(journal: str, at_end: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of a journal; the last in the process to hold it calls `at_end` with the path
+    before it unlocks.
 
     Raises:
         StorageError: another process holds it; the message names that process.
@@ -42,6 +43,7 @@ def holding(journal: str) -> Iterator[None]:
         with _guard:
             _uses[path] -= 1
             if not _uses[path]:
+                at_end(journal)
                 # Removed before it is unlocked: whoever waits for it finds that it is gone.
                 with contextlib.suppress(OSError):
                     Path(path).unlink()
@@ -53,6 +55,8 @@ def _lock(path: str, journal: str) -> int:
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError as error:
+            raise _refusal(journal, "its folder does not exist; ") from error
         except OSError as error:
             raise _refusal(journal, f"cannot write {path}: {error.strerror}; ") from error
         try:

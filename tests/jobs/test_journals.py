@@ -65,10 +65,11 @@ def test_outputs_share_no_journal():
 
 
 async def test_a_journal_is_known_once_it_was_opened():
-    """What was never opened is not known; what was, is, also where it is copied."""
+    """What was never opened is not known; what was, is, as soon as it holds anything."""
     assert known_journal(SCORED, Settings()) is None
     async with open_journal(SCORED, new_run(Settings())) as journal:
         assert journal is not None
+        journal.note_judge("m")
     assert str(known_journal(SCORED, Settings())) == journal_path(SCORED, Settings())
 
 

@@ -252,6 +252,33 @@ def test_a_damaged_journal_is_named_and_not_made_worse(path):
     assert Path(path).read_bytes() == content
 
 
+def test_an_empty_journal_is_removed(tmp_path):
+    """A run that fails before its first answer leaves no file; what others write in the same
+    process stays.
+    """
+    path = tmp_path / "run.sqlite"
+    with Journal(str(path)):
+        pass
+    assert not list(tmp_path.iterdir())
+    with Journal(str(path)) as journal:
+        with Journal(str(path)):
+            pass
+        record_all(journal, {key(1): GOOD})
+    with Journal(str(path)) as journal:
+        assert journal.has_verdicts
+    assert [each.name for each in tmp_path.iterdir()] == ["run.sqlite"]
+
+
+def test_what_is_no_journal_is_not_removed(tmp_path):
+    """Another program's file without rows, which is refused, stays."""
+    path = tmp_path / "run.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (number INTEGER)")
+    other.close()
+    refusal(str(path))
+    assert path.exists()
+
+
 def test_a_missing_folder_is_named(tmp_path):
     """A journal in a missing folder is refused; the folder is not created."""
     assert "its folder does not exist" in refusal(str(tmp_path / "away" / "run.sqlite"))
@@ -282,7 +309,7 @@ def test_a_read_only_journal_is_refused():
         path.chmod(0o444)
         Path(name).chmod(0o555)
         try:
-            with as_nobody(), pytest.raises(StorageError, match=f"{path}.*check that it is a file"):
+            with as_nobody(), pytest.raises(StorageError, match=f"{path}-lock: Permission denied"):
                 Journal(str(path))
         finally:
             Path(name).chmod(0o755)

@@ -222,6 +222,7 @@ def test_what_killed_writers_left_is_removed_by_the_next(tmp_path):
     ]
     for process in killed:
         assert process.stdout.readline() == b"open\n"
+    for process in killed:
         process.kill()
         process.communicate()
     other = tmp_path / "other.jsonl"
