@@ -99,11 +99,6 @@ def main() -> None:
 
     Skips the shutdown of the interpreter: HTTP threads that still need it would abort the process,
     and calls in flight cannot be interrupted."""
-    # SIGTERM (cron's timeout) and SIGHUP (a closed terminal) end a run like Ctrl-C: verdicts are
-    # kept, partial outputs are not. Under nohup, the run ignores SIGHUP.
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(ending) is not signal.SIG_IGN:
-            signal.signal(ending, signal.default_int_handler)
     raise_descriptor_limit()
     # Python looks for cycles every 700 objects, a tenth of the time of a run that has few of them.
     gc.set_threshold(20_000)
@@ -113,8 +108,14 @@ def main() -> None:
     codecs.register_error(_AS_JSON, _escape_unencodable)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors=_AS_JSON)
+    # SIGTERM (cron's timeout) and SIGHUP (a closed terminal) end a run like Ctrl-C: verdicts are
+    # kept, partial outputs are not. Under nohup, the run ignores SIGHUP.
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    stopping = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
     code: object = 0
     try:
+        for each in stopping:
+            signal.signal(each, signal.default_int_handler)
         code = app(prog_name="genrm", standalone_mode=False)
     except SystemExit as ending:
         # Rich and Click exit with 1 when the reader of the help closes the pipe (`| head`).
@@ -131,6 +132,9 @@ def main() -> None:
             show(escaped(traceback.format_exc().rstrip()))
             say("genrm: failed: a bug ended the command; please report the lines above; exit 1")
             code = GenrmError.exit_code
+    # Nothing is left to keep, and the reader of the output may never come.
+    for each in stopping:
+        signal.signal(each, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:

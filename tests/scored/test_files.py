@@ -219,6 +219,7 @@ def test_lines_that_are_not_scored_are_counted_unless_strict(run_files):
         ),
         (json.dumps(metrics())[:-9], "Input data was truncated"),
     ],
+    ids=("a brace", "of another version", "without a count", "torn"),
 )
 def test_a_damaged_metrics_file_is_refused(run_files, content, problem):
     """Products that read it say why; a run that looks for an earlier one finds none, and scores."""

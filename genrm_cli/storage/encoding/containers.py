@@ -26,14 +26,25 @@ _BINARY: dict[bytes, ReadPacked] = {
     b"PK\x03\x04": iter_samples,
     b"PK\x05\x06": iter_samples,  # an archive without entries
 }
-_UTF_16 = ("UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {file} > {new}")
+# UTF-32 first, as its mark begins with that of UTF-16. Without a mark, the order of bytes is said.
+_ENCODINGS = {
+    rb"\xff\xfe\0\0|\0\0\xfe\xff": "UTF-32",
+    rb"[\[{]\0{3}": "UTF-32LE",
+    rb"\0{3}[\[{]": "UTF-32BE",
+    rb"\xff\xfe|\xfe\xff": "UTF-16",
+    rb"[\[{]\0": "UTF-16LE",
+    rb"\0[\[{]": "UTF-16BE",
+}
 _PICKLE = ("a Python pickle, as torch.save writes", TORCH_ADVICE)
 # Prefixes of files without readable records, with a description and a remedy.
 _REFUSED = {
     rb"\x1f\x8b": ("compressed with gzip", "rename it: mv {file} {file}.gz"),
     rb"\x28\xb5\x2f\xfd": ("compressed with zstandard", "rename it: mv {file} {file}.zst"),
     rb"\x80[\x02-\x05]": _PICKLE,
-    rb"\xff\xfe|\xfe\xff|[\[{]\x00|\x00[\[{]": _UTF_16,
+    **{
+        mark: (f"{name} text", f"convert it to UTF-8: iconv -f {name} -t UTF-8 {{file}} > {{new}}")
+        for mark, name in _ENCODINGS.items()
+    },
 }
 # The same for text files, by their prefix without blanks; the first line of a table names its
 # columns.
