@@ -249,7 +249,7 @@ HOMES = {
     "pydantic": ("adapters.nemo_gym",),
 }
 # Adapters run in a trainer's process, which says in its environment where the server is.
-ENVIRONMENT_HOMES = ("settings", "cli", "adapters")
+ENVIRONMENT_HOMES = ("settings", "cli", "adapters", "judging.http.choice")
 # The user's own async functions run in a worker thread, which has no event loop; so does what
 # synchronous trainers ask.
 EVENT_LOOP_HOMES = (
@@ -598,8 +598,10 @@ def test_only_storage_knows_its_kinds() -> None:
     assert wrong == []
 
 
-def test_the_environment_is_read_in_two_places() -> None:
-    """Only settings and command line look at the environment of the process."""
+def test_the_environment_is_read_in_three_places() -> None:
+    """Settings and command line look at the environment of the process, and HTTP for what OpenSSL
+    reads there.
+    """
     names = {"environ", "environb", "getenv", "putenv"}
     readers = {
         module

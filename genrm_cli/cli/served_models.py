@@ -23,9 +23,7 @@ def list_served_models(judge: JudgeSettings) -> list[str]:
     key = find_api_key(judge, os.environ)
 
     async def ask() -> list[str]:
-        async with JudgeClient(
-            judge.base_url[0], key, _TIMEOUT_S, 1, judge.ca_bundle, judge.http_client
-        ) as client:
+        async with JudgeClient(judge.base_url[0], key, _TIMEOUT_S, 1, judge.http_client) as client:
             return list(await client.list_models(_TIMEOUT_S))
 
     return asyncio.run(ask())

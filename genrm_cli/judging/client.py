@@ -116,13 +116,13 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         api_key: str | None,
         connect_timeout_s: float,
         max_connections: int,
-        ca_bundle: str | None = None,
         http_client: str = AUTO,
     ) -> None:
         """Prepare the client; open no connection yet.
 
         Raises:
-            UsageError: the URL is not http(s), or the CA bundle or the HTTP client cannot be used.
+            UsageError: the URL is not http(s), or the certificates or the HTTP client cannot be
+                used.
         """
         self._key = KeyMask(api_key)
         self._url = chat_url(base_url)
@@ -138,9 +138,7 @@ class JudgeClient(AbstractAsyncContextManager["JudgeClient"]):
         self.sends_key = bool(api_key)
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        options = HttpOptions(
-            self._base_url, headers, connect_timeout_s, max_connections, ca_bundle
-        )
+        options = HttpOptions(self._base_url, headers, connect_timeout_s, max_connections)
         self._http = open_http_client(http_client, options)
         self.library = self._http.library
 

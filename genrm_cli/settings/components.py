@@ -43,7 +43,7 @@ JUDGE_KEYS = (
         "max_model_len",
         "images",
     ),
-    *("api_key_env", "ca_bundle", "judge_id", "concurrency", "call_timeout"),
+    *("api_key_env", "judge_id", "concurrency", "call_timeout"),
 )
 
 

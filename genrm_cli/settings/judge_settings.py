@@ -118,9 +118,6 @@ class JudgeSettings:
         "Environment variable that contains the API key. Default: GENRM_API_KEY, then "
         "OPENAI_API_KEY."
     )
-    ca_bundle: str | None = setting(
-        "PEM file of certificate authorities to trust in addition to the system's."
-    )
     http_client: Literal["auto", "pyreqwest", "httpx"] = setting(
         "Library that makes the calls. auto: pyreqwest, or httpx if it is not installed. httpx "
         "needs several times as much CPU time.",

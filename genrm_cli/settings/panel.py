@@ -131,7 +131,7 @@ def _further_judge(
     own = dict(values)
     judge = base.judge
     if "base_url" in own:
-        judge = replace(judge, api_key_env=run.api_key_env, ca_bundle=run.ca_bundle)
+        judge = replace(judge, api_key_env=run.api_key_env)
     if not own.keys().isdisjoint(("base_url", "model")):
         judge = replace(judge, judge=None, judge_id=None)
     return _config(name, replace(settings, limits=base.limits), judge, own)

@@ -9,10 +9,15 @@ import ssl
 import subprocess
 import sys
 import zlib
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
 from batch_server import serving
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from small_server import answering, answering_each
 
 from genrm_cli.errors import UsageError
@@ -379,35 +384,83 @@ def own_certificate(tmp_path):
 
 
 @pytest.mark.parametrize("http_client", ["auto", "httpx"])
-def test_a_server_that_signed_its_own_certificate_is_trusted_by_name(own_certificate, http_client):
+def test_a_server_that_signed_its_own_certificate_is_trusted_by_name(
+    own_certificate, http_client, monkeypatch
+):
     """As with curl, the certificate is enough as bundle; without it the call fails and says why."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own_certificate)
     with answering_each(lambda _: (200, {}, COMPLETION), context) as (url, _):
 
-        def client(ca_bundle):
+        def client():
             place = url.replace("127.0.0.1", "localhost")
-            return JudgeClient(place, None, 2, 1, ca_bundle, http_client)
+            return JudgeClient(place, None, 2, 1, http_client)
 
-        assert complete(client(str(own_certificate))).text == "ok"
-        error = failed_call(client(None))
+        monkeypatch.setenv("SSL_CERT_FILE", str(own_certificate))
+        assert complete(client()).text == "ok"
+        monkeypatch.delenv("SSL_CERT_FILE")
+        error = failed_call(client())
     assert error.failure.kind == FailureKind.CONNECTION
     assert "certificate" in error.failure.detail.lower()
 
 
-def test_what_pyreqwest_cannot_trust_names_the_client_that_can(own_certificate):
+@pytest.fixture
+def private_authority(tmp_path):
+    """Return the files of an authority's certificate, and of a certificate for localhost that it
+    signed, with its key.
+    """
+    now = datetime.now(UTC)
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in ("Ours", "it")]
+    paths = []
+    for number, (key, name) in enumerate(zip(keys, names, strict=True)):
+        builder = x509.CertificateBuilder(names[0], name, key.public_key(), 7 + number)
+        builder = builder.not_valid_before(now - timedelta(days=1))
+        builder = builder.not_valid_after(now + timedelta(days=1))
+        is_authority = x509.BasicConstraints(ca=number == 0, path_length=None)
+        builder = builder.add_extension(is_authority, critical=True)
+        if number:
+            hosts = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+            builder = builder.add_extension(hosts, critical=False)
+        signed = builder.sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM)
+        paths.append(tmp_path / f"{number}.pem")
+        form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        paths[-1].write_bytes(signed + (key.private_bytes(*form) if number else b""))
+    return paths
+
+
+@pytest.mark.parametrize("http_client", ["pyreqwest", "httpx"])
+def test_a_private_authority_is_trusted_by_both_clients(
+    private_authority, http_client, monkeypatch
+):
+    """SSL_CERT_FILE adds it to those of the system."""
+    authority, server = private_authority
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(server)
+    with answering_each(lambda _: (200, {}, COMPLETION), context) as (url, _):
+        place = url.replace("127.0.0.1", "localhost")
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        assert complete(JudgeClient(place, None, 2, 1, http_client)).text == "ok"
+        monkeypatch.delenv("SSL_CERT_FILE")
+        error = failed_call(JudgeClient(place, None, 2, 1, http_client))
+    assert error.failure.kind == FailureKind.CONNECTION
+
+
+def test_what_pyreqwest_cannot_trust_names_the_client_that_can(own_certificate, monkeypatch):
     """It takes no authority for a server; the error says what to set."""
-    with pytest.raises(UsageError, match=r"ca_bundle.* http_client='httpx'"):
-        JudgeClient("https://localhost/v1", None, 2, 1, str(own_certificate), "pyreqwest")
+    monkeypatch.setenv("SSL_CERT_FILE", str(own_certificate))
+    with pytest.raises(UsageError, match=r"SSL_CERT_FILE=.* http_client='httpx'"):
+        JudgeClient("https://localhost/v1", None, 2, 1, "pyreqwest")
 
 
-def test_a_ca_bundle_that_is_none_is_a_usage_error(open_client, tmp_path):
+def test_a_bundle_that_is_none_is_a_usage_error(open_client, tmp_path, monkeypatch):
     """A missing or senseless bundle is named before any call."""
     junk = tmp_path / "ca.pem"
     junk.write_bytes(gzip.compress(b"no certificate"))
     for path in (junk, tmp_path / "missing.pem", tmp_path):
-        with pytest.raises(UsageError, match="ca_bundle"):
-            open_client("https://localhost/v1", ca_bundle=str(path))
+        monkeypatch.setenv("SSL_CERT_FILE", str(path))
+        with pytest.raises(UsageError, match="SSL_CERT_FILE="):
+            open_client("https://localhost/v1")
 
 
 def test_httpx_calls_where_pyreqwest_is_not_installed(judge_server):

@@ -3,7 +3,9 @@
 pyreqwest has wheels wherever the other dependencies have them, so it is installed with genrm. A
 place that leaves it out, or where it cannot be loaded, still works."""
 
+import os
 import ssl
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,15 +20,17 @@ def open_http_client(http_client: str, options: HttpOptions) -> HttpClient:
     """Prepare the client that `http_client` stands for; open no connection yet.
 
     Raises:
-        UsageError: the CA bundle or a proxy cannot be used, or the library is not installed.
+        UsageError: the certificates or a proxy cannot be used, or the library is not installed.
     """
+    bundle = os.environ.get("SSL_CERT_FILE")
+    if bundle and options.base_url.startswith("https:"):
+        options = replace(options, ca_bundle=bundle)
     if options.ca_bundle and _names_itself(options.ca_bundle, options.base_url):
         # rustls refuses an authority as a server, whatever the user trusts; OpenSSL does not.
         if http_client == "pyreqwest":
             raise UsageError(
-                SettingRef("ca_bundle", options.ca_bundle),
-                " has the server's own certificate, which says that it is an authority; pyreqwest "
-                "refuses it. ",
+                f"SSL_CERT_FILE={options.ca_bundle} has the server's own certificate, which says "
+                "that it is an authority; pyreqwest refuses it. ",
                 naming("Use $http_client.", http_client="httpx"),
             )
         http_client = "httpx"
@@ -67,14 +71,13 @@ def _names_itself(ca_bundle: str, base_url: str) -> bool:
     try:
         context.load_verify_locations(ca_bundle)
     except OSError as error:  # ssl.SSLError is one
-        raise UsageError(
-            SettingRef("ca_bundle", ca_bundle), f" cannot be used: {error}."
-        ) from error
-    host = urlsplit(base_url).hostname
+        raise UsageError(f"SSL_CERT_FILE={ca_bundle} cannot be used: {error}.") from error
+    host = urlsplit(base_url).hostname or ""
+    names = {host, f"*.{host.partition('.')[2]}"}
     for authority in context.get_ca_certs():
         certificate: dict[str, Any] = authority
         subject = [name for part in certificate["subject"] for name in part]
-        kinds = {kind for kind, _ in certificate.get("subjectAltName", ())}
-        if ("commonName", host) in subject or kinds & {"DNS", "IP Address"}:
+        known = {name for kind, name in (*subject, *certificate.get("subjectAltName", ()))}
+        if names & known:
             return True
     return False

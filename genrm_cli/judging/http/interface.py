@@ -44,7 +44,8 @@ class HttpOptions:
         base_url: what all requests begin with.
         headers: of every request.
         max_connections: requests beyond them wait, and the wait does not count as theirs.
-        ca_bundle: PEM file of authorities to trust in addition to the system's.
+        ca_bundle: PEM file of authorities to trust in addition to the system's. It is that of the
+            variable SSL_CERT_FILE, as for curl and OpenSSL.
     """
 
     base_url: str

@@ -127,7 +127,7 @@ class OpenJudges:
         judge = spec.config.judge
         limits = spec.config.limits
         key = self._options.api_keys.get(spec.config.name)
-        identity = (judge.base_url, key, judge.ca_bundle, limits.concurrency)
+        identity = (judge.base_url, key, limits.concurrency)
         if identity in self._pools:
             self._pools[identity].serves_several = True
             return self._pools[identity]
@@ -140,7 +140,6 @@ class OpenJudges:
                     key,
                     limits.connect_timeout,
                     most,
-                    judge.ca_bundle,
                     judge.http_client,
                 )
                 self._clients.push_async_exit(client)

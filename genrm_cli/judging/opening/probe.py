@@ -47,7 +47,7 @@ _REMEDIES = {
     FailureKind.CONNECTION: Message.of(
         "Is the server running? ",
         CHECK_ADDRESS,
-        naming(". If its certificate is private, set $ca_bundle."),
+        ". If its certificate is private, set SSL_CERT_FILE.",
     ),
     FailureKind.TIMEOUT: naming(
         "It accepts connections but does not answer; look at its log, or pass $probe.", probe=False

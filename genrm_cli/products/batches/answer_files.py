@@ -73,9 +73,7 @@ async def _open_api(run: RunContext) -> AsyncIterator[BatchApi]:
     url = judge.base_url[0]
     limits = run.settings.limits
     key = next(iter(run.api_keys.values()), None)
-    client = JudgeClient(
-        url, key, limits.connect_timeout, _CONNECTIONS, judge.ca_bundle, judge.http_client
-    )
+    client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.http_client)
     policy = CallPolicy(limits.call_timeout, limits.comparison_timeout, limits.retries)
     async with client:
         yield BatchApi(client, url, policy, limits.give_up_after)

@@ -126,7 +126,7 @@ async def open_agents(
     )
     specs = []
     for role, agent in agents.items():
-        model = replace(agent.model, ca_bundle=judge.ca_bundle, http_client=judge.http_client)
+        model = replace(agent.model, http_client=judge.http_client)
         # Weight and reference verdict are those of a judge; a role gives no verdict.
         config = JudgeConfig(role, model, settings.limits, REFERENCE_SCORE)
         profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
