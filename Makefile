@@ -46,7 +46,8 @@ test-versions:
 	.ci/versions
 
 test-loaders: $(LOADERS)/.ready
-	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900 --write-trainers
+	# Trainers leave sockets and event loops open, of which pytest would make an error at the end.
+	$(LOADERS)/bin/python -m pytest $(LOADER_TESTS) -m slow -n 0 --timeout 900 --write-trainers -p no:unraisableexception
 
 test-all: test test-numeric test-slow
 
@@ -86,6 +87,7 @@ site: $(READY)
 	rm -rf .site/pages
 	cp -r genrm_cli/guide .site/pages
 	$(BIN)/zensical build --strict --config-file .site/mkdocs.yml
+	@echo "The guide begins at .site/out/index.html"
 
 lock:
 	uv pip compile --quiet --universal --upgrade --python-version 3.11 --no-header --no-annotate pyproject.toml \

@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -190,8 +191,17 @@ def build_router(
         for method, path, answer in endpoints
     ]
     pages = [Route(path, showing(page), methods=["GET"]) for path, page in open_pages]
+    known: dict[str, list[str]] = {}
+    for route in (*routes, *pages):
+        known.setdefault(route.path, []).extend(sorted(route.methods or ()))
+    others = [
+        Route(path, error_response(405, "wrong_method", f"this path takes {' and '.join(methods)}"))
+        for path, methods in known.items()
+    ]
+    paths = re.sub(r":\w+}", "}", ", ".join(known))
+    missing = error_response(404, "unknown_path", f"there is no such path; there are {paths}")
     # A redirect would name the Host that the client sent.
-    return Router([*routes, *pages], redirect_slashes=False)
+    return Router([*routes, *pages, *others], redirect_slashes=False, default=missing)
 
 
 def response_of(reply: JsonReply) -> Response:

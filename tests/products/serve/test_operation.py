@@ -351,6 +351,25 @@ def test_a_slash_too_many_is_no_redirect(served):
         assert served.get(path).status_code == 404
 
 
+def test_a_wrong_path_or_method_says_what_there_is(served):
+    """As JSON, like every other error."""
+    missing = served.get("/v2/groups")
+    assert missing.status_code == 404
+    assert "there are /v1/groups, /v1/cohorts/{group_id}/" in missing.json()["error"]["message"]
+    wrong = served.get("/v1/groups")
+    assert wrong.status_code == 405
+    assert wrong.json()["error"]["message"] == "this path takes POST"
+
+
+def test_responses_may_be_texts(served):
+    """As objects with a text, they have the same rewards."""
+    asked = {"id": "texts", "messages": "Why?", "responses": ["Because.", "It is so because."]}
+    objects = [{"text": text} for text in asked["responses"]]
+    first = served.post("/v1/groups", asked).json()["rewards"]
+    assert first == served.post("/v1/groups", {**asked, "responses": objects}).json()["rewards"]
+    assert None not in first
+
+
 def test_what_is_not_json_is_refused(served):
     """A torn body, and one that is no object."""
     cases_0 = ['{"messages": ', "[NaN]"]

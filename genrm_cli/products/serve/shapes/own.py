@@ -36,8 +36,9 @@ async def _judge(call: Call) -> JsonReply:
     responses = body.get("responses")
     if not isinstance(responses, list) or not 1 <= len(responses) <= MAX_SIZE:
         raise UnreadableRecordError(f"responses is not a list of 1 to {MAX_SIZE} responses")
+    responses = [{"text": each} if isinstance(each, str) else each for each in responses]
     if not all(isinstance(response, dict) for response in responses):
-        raise UnreadableRecordError("a response is not an object with text or item")
+        raise UnreadableRecordError("a response is no text, nor an object with text or item")
     name = body.get("id")
     # No part of the content: a client that asks again may wait for another time.
     deadline_s = deadline_of(body.pop("deadline_s", None))
