@@ -89,11 +89,11 @@ def contradictions(cell, groups, runs, model=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("groups", [30, 300])
-def test_a_judge_with_independent_errors_is_not_accused(groups):
-    """In 30 cells of group size, kind of judge and rings, at most one run of 20 is, and one in a
+@pytest.mark.parametrize(("groups", "runs"), [(30, 20), (300, 8)])
+def test_a_judge_with_independent_errors_is_not_accused(groups, runs):
+    """In 30 cells of group size, kind of judge and rings, at most one run of each is, and one in a
     hundred of all.
     """
-    found = {str(cell): contradictions(cell, groups, 20) for cell in CELLS}
+    found = {str(cell): contradictions(cell, groups, runs) for cell in CELLS}
     assert max(found.values()) <= 1, found
-    assert sum(found.values()) <= 6, found
+    assert sum(found.values()) <= 0.01 * runs * len(CELLS), found
