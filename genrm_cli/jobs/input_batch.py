@@ -1,9 +1,10 @@
 """Score many inputs in one run: each once, several at a time, all with the same judges.
 
 Listing is lazy: it waits while as many inputs are scored as there are lanes, so that a folder of a
-million files needs no more memory than one of ten. A lane takes the lease on an output, decides
-again, since another run may have written it since it was listed, and scores. What
-concerns one input ends that input; an unusable judge ends the run, because all inputs share it.
+million files needs no more memory than one of ten. Small objects share a lane. For each input, a
+task takes the lease on its output, decides again, since another run may have written it since it
+was listed, and scores. What concerns one input ends that input; an unusable judge ends the run,
+because all inputs share it.
 """
 
 import asyncio
@@ -54,6 +55,10 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.storage.leases import Lease, LeaseLostError
 from genrm_cli.storage.location import folder_of, is_remote
 from genrm_cli.tasks import first_error_of
+
+# A small object waits for a dozen replies of its store, one after another.
+_SMALL_BYTES = 1_000_000
+_SMALL_IN_LANE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +189,9 @@ async def score_inputs(
     )
     # Replies and requests in files belong to all inputs, which take turns.
     lanes = 1 if run.settings.offline.is_used else run.settings.limits.parallel_files
-    # Each lane reads or writes in one thread, renews its lease in a second, and copies its journal
-    # in a third.
-    threads = ThreadPoolExecutor(4 + 3 * lanes)
+    # Each input is read or written in one thread, renews its lease in a second, and copies its
+    # journal in a third.
+    threads = ThreadPoolExecutor(4 + 3 * lanes * _SMALL_IN_LANE)
     try:
         async with cancelled_by_signals(), opened as judges, open_exchange(run) as exchange:
             of_batch = replace(run, threads=threads, exchange=exchange)
@@ -212,7 +217,7 @@ class _BatchRun:
 
     async def score_all(self, inputs: Sequence[str], lanes: int) -> None:
         """Score the inputs that are due, some at a time, and report the others."""
-        free = asyncio.Semaphore(lanes)
+        free = asyncio.Semaphore(lanes * _SMALL_IN_LANE)
         decisions = iter_decisions(inputs, self.run)
         async with asyncio.TaskGroup() as group:
             while chunk := await self.run.in_thread(
@@ -222,10 +227,23 @@ class _BatchRun:
                     if decision.status is not Status.SCORE:
                         self._enter(decision)
                         continue
-                    await free.acquire()
-                    task = group.create_task(self._score_reported(decision))
-                    task.add_done_callback(lambda _: free.release())
+                    places = 1 if self._is_small(decision.task) else _SMALL_IN_LANE
+                    for _ in range(places):
+                        await free.acquire()
+                    scoring = group.create_task(self._score_reported(decision))
+                    for _ in range(places):
+                        scoring.add_done_callback(lambda _: free.release())
             self.report.is_listed = True
+
+    def _is_small(self, task: Task) -> bool:
+        """Return whether an input mostly waits for its store and needs little memory. Under a
+        budget, no more inputs are begun than needed: it leaves each of them incomplete.
+        """
+        settings = self.run.settings
+        if settings.offline.is_used or settings.limits.has_budget or task.found is None:
+            return False
+        identity = task.found.identity
+        return is_remote(identity.uri) and (identity.size_bytes or 0) <= _SMALL_BYTES
 
     async def _score_reported(self, decision: Decision) -> None:
         """Score an input and report its result; raise what ends the run."""

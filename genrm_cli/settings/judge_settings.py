@@ -223,6 +223,12 @@ class LimitSettings:
         return max(_COMPARISON_TIMEOUT_S, (self.retries + 1) * self.call_timeout)
 
     @property
+    def has_budget(self) -> bool:
+        """Whether the run may end before all calls are made."""
+        budgets = (self.max_calls, self.max_total_tokens, self.max_cost, self.deadline)
+        return any(budget is not None for budget in budgets)
+
+    @property
     def parallel_files(self) -> int:
         """Number of inputs to process at the same time: never more than calls in flight."""
         return min(_PARALLEL_FILES, self.max_in_flight or _PARALLEL_FILES)

@@ -1,9 +1,12 @@
 import gzip
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from genrm_process import make_rollouts, without_rewards
+from polling import poll_until
 from s3_objects import get, keys_in
 
 LEXICAL = ("--judge", "lexical")
@@ -53,6 +56,29 @@ def test_small_objects_take_few_requests(call, s3_bucket, aws, disturbed_s3):
     assert requests(f"s3://{s3_bucket.name}/rl/c.jsonl") <= 12
 
 
+def test_small_objects_are_scored_together(call, s3_bucket, aws, disturbed_s3):
+    """While one small object waits for the store, more than eight others do."""
+    names = [f"{number:02}" for number in range(10)]
+    put(s3_bucket, *(f"{FOLDER}/{name}.jsonl" for name in names))
+    score = ("score", f"s3://{s3_bucket.name}/{FOLDER}/", *LEXICAL, *NOW)
+    environment = aws | {"AWS_ENDPOINT_URL": disturbed_s3.url}
+    gate = threading.Event()
+    disturbed_s3.rule(method="GET", key_contains=".jsonl", after=1, gate=gate)
+
+    def open_gate():
+        poll_until(lambda: sum(map(is_begun, names)) > 8)
+        gate.set()
+
+    def is_begun(name):
+        return disturbed_s3.has_arrived("GET", f"{name}.jsonl")
+
+    with ThreadPoolExecutor(1) as threads:
+        opened = threads.submit(open_gate)
+        call(*score, **environment).ended(0)
+        opened.result()
+
+
+@pytest.mark.slow
 def test_a_listing_of_several_pages(call, s3_bucket, aws, disturbed_s3):
     """Outputs are found beside their inputs on whatever page of a listing they are."""
     names = [f"x.{number:03}" for number in range(4)]
@@ -138,6 +164,21 @@ def test_what_cannot_be_done_on_s3(call, genrm, s3_bucket, aws):
     assert "no-such-bucket" in missing.err
     assert "1 scored" in last_line(missing)
     call("score s3://no-such-bucket/rl/", f"{bucket}/sft/", *LEXICAL, *NOW, **aws).ended(5)
+
+
+@pytest.mark.slow
+def test_a_budget_leaves_few_objects_incomplete(call, s3_bucket, aws, judge_server):
+    """Small objects share a budget: it holds, and only inputs of the usual lanes are begun."""
+    for number in range(40):
+        put(s3_bucket, f"rl/{number:02}.jsonl", body=BODY.replace(b"Question", b"Q%d" % number))
+    arguments = ("score", f"s3://{s3_bucket.name}/rl/", *judge_server.flags, *NOW)
+    finished = call(*arguments, "--max-calls", "6", "--no-probe", **aws).ended(6)
+    assert judge_server.stats()["requests"] == 6
+    begun = [key for key in keys_in(s3_bucket) if key.endswith(".scored.jsonl")]
+    assert 1 <= len(begun) <= 3 + 8
+    assert "40 files" in last_line(finished)
+    call(*arguments, **aws).ended(0)
+    assert judge_server.stats()["repeat_answers"] == 0
 
 
 @pytest.mark.slow
