@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from genrm_cli.errors import InputError, SettingRef, StorageError, UsageError, naming
+from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import Mark
@@ -103,13 +103,7 @@ def read_run_record(uri: str, store: Store) -> RunRecord | None:
     Raises:
         InputError: it is not a metrics file.
     """
-    location = store.at(uri)
-    try:
-        content = location.read()
-    except StorageError:
-        if location.exists():
-            raise
-        return None  # without the right to list, S3 denies what is missing
+    content = store.at(uri).look()
     try:
         return None if content is None else parse_json(RunRecord, content)
     except ValueError as error:

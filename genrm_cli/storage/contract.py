@@ -153,6 +153,14 @@ class Location(ABC):
     def read(self) -> bytes | None:
         """Return the content, or None if it does not exist."""
 
+    def look(self) -> bytes | None:
+        """Return the content; None also where a store denies what is missing."""
+        try:
+            return self.read()
+        except StorageError:
+            # Another run may have created it meanwhile.
+            return self.read() if self.exists() else None
+
     @abstractmethod
     def create(self, data: bytes) -> bool:
         """Create an object and missing local folders; return False if it exists already.

@@ -94,7 +94,7 @@ class Lease:
         highest = max((number for number, _ in numbered), default=0)
         if highest == self.number and numbered[-1][1].identity.etag == self._usual_etag:
             return  # this saves a request; where ETags are no digests, the content decides
-        content = self.store.at(self.uri).read() if numbered else None
+        content = self.store.at(self.uri).look()
         if highest > self.number or content not in (None, self.content):
             raise LeaseLostError(
                 f"{self.uri}: another run took over this lease; its results are kept instead of "
@@ -113,7 +113,7 @@ class Lease:
 
     def release(self) -> None:
         """Remove the lease, unless another run took it over."""
-        if self.store.at(self.uri).read() == self.content:
+        if self.store.at(self.uri).look() == self.content:
             self.store.at(self.uri).remove()
 
 
@@ -152,7 +152,7 @@ def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lea
 
 def _held(found: Found, store: Store, expiry_s: float) -> OtherLease | None:
     """Return a stored lease; None if it has expired or its owner is gone."""
-    content = store.at(found.identity.uri).read()
+    content = store.at(found.identity.uri).look()
     if content is None:
         return None
     held = OtherLease("an unknown process", "an unknown time", expiry_s)

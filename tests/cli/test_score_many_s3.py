@@ -93,6 +93,7 @@ def test_a_listing_of_several_pages(call, s3_bucket, aws, disturbed_s3):
     assert "5 up to date" in last_line(again)
 
 
+@pytest.mark.slow
 def test_a_named_object_needs_no_right_to_list(call, s3_bucket, aws, disturbed_s3):
     """Without s3:ListBucket, S3 says of what is missing that access is denied. A named object is
     scored, found up to date, scored again and reported on all the same.

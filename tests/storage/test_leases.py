@@ -7,11 +7,13 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from genrm_process import PACKAGE_ROOT
 from processes import start_process
+from s3_objects import keys_in
 
 from genrm_cli.storage.leases import Lease, LeaseLostError, OtherLease, take_lease
 from genrm_cli.storage.store import Store
@@ -289,3 +291,43 @@ def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket, disturb
     for act in (first.verify, first.renew):
         with pytest.raises(LeaseLostError, match="another run took over"):
             act()
+
+
+@pytest.mark.slow
+def test_without_the_right_to_list_one_has_the_lease(s3_bucket, disturbed_s3, monkeypatch):
+    """Of eight runs that may not list one gets the lease, and one takes it over when it has
+    expired; the owner that lost it is told, and touches nothing.
+    """
+    disturbed_s3.deny_listing()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", disturbed_s3.url)
+    output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
+
+    def take_all():
+        with ThreadPoolExecutor(8) as threads:
+            results = list(threads.map(lambda _: take_lease(output, STORE, 60.0), range(8)))
+        leases = [result for result in results if isinstance(result, Lease)]
+        return leases, [each for each in leases if is_held(each)]
+
+    def is_held(lease):
+        with suppress(LeaseLostError):
+            lease.verify()
+            return True
+        return False
+
+    taken, (first,) = take_all()
+    assert taken == [first]
+    first.renew()
+    old = elsewhere(first)
+    STORE.at(old.uri).replace(json.dumps(json.loads(old.content) | {"expiry_s": 0.1}).encode())
+    time.sleep(1.2)
+    _, (new,) = take_all()
+    assert new.uri == old.uri
+    for act in (old.verify, old.renew):
+        with pytest.raises(LeaseLostError, match="another run took over this lease"):
+            act()
+    old.release()
+    new.verify()
+    new.release()
+    with pytest.raises(LeaseLostError, match="this lease was removed"):
+        new.verify()
+    assert keys_in(s3_bucket) == set()
