@@ -35,7 +35,7 @@ from genrm_cli.storage.encoding.records import (
     render_record,
 )
 from genrm_cli.storage.leases import Lease
-from genrm_cli.storage.location import folder_of, name_below
+from genrm_cli.storage.location import folder_of, is_remote, name_below
 from genrm_cli.storage.outputs import Outputs
 from genrm_cli.verdicts import FailureKind
 
@@ -192,7 +192,7 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
             overwrite=overwrite,
             mark_uri=places.commit_mark,
             mode=sources.mode,
-            are_missing=not overwrite and places.metrics is not None,
+            are_missing=not overwrite and is_remote(places.scored),
         )
     )
     # They appear in this order. The metrics first: until the scored lines that they name appear,
