@@ -42,7 +42,7 @@ def test_a_judge_that_cannot_be_used_is_found_at_once(
     )  # the JSON names settings, the message flags
     assert plan.startswith("8 comparisons")
     assert error.startswith("genrm: error: ")
-    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
+    assert genrm.names() == {"in.jsonl"}
     assert judge_server.stats()["requests"] <= 2
 
 
@@ -59,7 +59,7 @@ def test_a_judge_that_is_down_is_found_at_once(genrm, call, judge_server, scheme
     for text in (url, "'m'", "connection", "--base-url"):
         assert text in finished.err
     assert "refused" in finished.err or scheme == "https"
-    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
+    assert genrm.names() == {"in.jsonl"}
 
 
 @pytest.mark.slow
@@ -105,4 +105,4 @@ def test_without_a_probe_what_no_wait_cures_ends_the_run_at_once(
     for text in (base_url, "cannot be used", "journal", *said):
         assert text in finished.err
     assert "giving up unless" not in finished.err
-    assert genrm.names() == {"in.jsonl", "in.journal.sqlite"}
+    assert genrm.names() == {"in.jsonl"}
