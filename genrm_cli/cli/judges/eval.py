@@ -181,8 +181,7 @@ def _compare(
         naming_cell,
     )
     from genrm_cli.products.evaluation.result_file import check_result_place, write_result
-    from genrm_cli.products.report.grid_page import write_grid_page
-    from genrm_cli.storage.store import Store
+    from genrm_cli.products.report.figures_page import write_grid_page
 
     for uri in (output, page):
         check_result_place(uri, [pairs], settings)
@@ -209,9 +208,7 @@ def _compare(
     compared = compare_cells(found, failed)
     write_result(compared, output, pairs, settings)
     if page is not None:
-        store = Store(settings.storage)
-        overwrite = settings.output.force
-        write_grid_page(page, compared, grid_points(compared), store, overwrite=overwrite)
+        write_grid_page(page, compared, grid_points(compared), [pairs], settings)
     if settings.output.json_output or (output != "-" and not settings.output.quiet):
         print_result(settings, compared, *iter_grid_parts(compared))
     return 0 if first_error is None else first_error.exit_code

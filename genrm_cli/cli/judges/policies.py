@@ -10,11 +10,13 @@ from genrm_cli.cli.options import ROLLOUTS, Invocation, run_to_end
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, names, numbers, print_result
+from genrm_cli.errors import counted
 from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
     from genrm_cli.products.ranking.rank_policies import Ranking
 
+_MOST_PAIRS = 45  # of ten policies; more are no table that anybody reads
 _option = partial(setting, is_common=True)
 
 
@@ -24,16 +26,14 @@ def rank(
     policy_field: str | None = _option(
         "Dotted path of the field that names the policy. Default: the file.", metavar="PATH"
     ),
-    baseline: str | None = _option(
-        "Compare the other policies with this one only.", metavar="NAME"
-    ),
     report: str | None = setting("Also write the ranking as a page.", metavar="OUT.html"),
 ) -> None:
     """Compare policies on the same prompts: win rates and strengths, with intervals that hold
     however often you look.
 
     Each file is a policy, or --policy-field names it. Scored rollouts are read as they are; others
-    are compared first, all pairs in both orders, with the journal of genrm score.
+    are scored first, with the journal of genrm score: a pairwise judge compares all pairs in both
+    orders, and a judge that grades responses or lists of them ranks policies by its grades.
 
     Example: genrm rank old.jsonl new.jsonl --model my-genrm \\
       --base-url http://localhost:8000/v1
@@ -42,7 +42,6 @@ def rank(
     """
     from genrm_cli.jobs.context import new_run
     from genrm_cli.products.ranking.rank_policies import (
-        RankOptions,
         plan_ranking,
         rank_policies,
         rank_settings,
@@ -50,18 +49,17 @@ def rank(
     )
 
     given = invocation.settings
-    options = RankOptions(policy_field, baseline)
     own = rank_settings(given)
     if given.output.dry_run:
-        plan = plan_ranking(rollouts, options, new_run(own, invocation.api_keys))
+        plan = plan_ranking(rollouts, policy_field, new_run(own, invocation.api_keys))
         print_result(given, plan, *plan_lines(plan))
         return
     with watched(own, invocation.api_keys) as run:
-        ranking = run_to_end(rank_policies(rollouts, options, run))
+        ranking = run_to_end(rank_policies(rollouts, policy_field, run))
     if report is not None:
-        from genrm_cli.products.report.write_report import PolicySection, write_report
+        from genrm_cli.products.report.figures_page import write_ranking_page
 
-        write_report([], report, given, policies=PolicySection(ranking, ranking.inputs))
+        write_ranking_page(report, ranking, ranking.inputs, given)
     print_result(given, ranking, *_iter_parts(ranking))
     if ranking.judged_by is not None and ranking.judged_by.is_baseline:
         say_warning(BASELINE_NOTICE)
@@ -72,7 +70,7 @@ def rank(
 
 def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
     """Yield the leaderboard, who beats whom, and the sentence."""
-    heads = numbers("wins", "strength", "±", "prompts", "verdicts", "failed", "chars")
+    heads = numbers("wins", "strength", "±", "prompts")
     table = Table([*names("policy"), *heads])
     for row in ranking.policies:
         half = None if row.hi is None or row.strength is None else row.hi - row.strength
@@ -82,16 +80,13 @@ def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
             number_text(row.strength, "+.2f"),
             number_text(half, ".2f"),
             f"{row.prompts:,}",
-            f"{row.verdicts:,}",
-            f"{row.failed:,}",
-            number_text(row.chars, ",.0f"),
         )
     yield table
     yield ""
     pairs = Table(
-        [*names("pair"), *numbers("wins", "95 %", "prompts", "ties", "by rule"), *names("")]
+        [*names("pair"), *numbers("wins", "95 %", "prompts", "ties", "failed"), *names("")]
     )
-    for pair in ranking.pairs:
+    for pair in ranking.pairs[:_MOST_PAIRS]:
         interval = [_percent(end) for end in (pair.lo, pair.hi) if end is not None]
         pairs.add(
             f"{pair.a} against {pair.b}",
@@ -99,15 +94,16 @@ def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
             " to ".join(interval) or "-",
             f"{pair.n_prompts:,}",
             f"{pair.ties:,}",
-            f"{pair.by_rule:,}",
+            f"{pair.failed:,}",
             "differs" if pair.better else "",
         )
     yield pairs
-    against = ranking.baseline or "all others"
+    if len(ranking.pairs) > _MOST_PAIRS:
+        more = counted(len(ranking.pairs) - _MOST_PAIRS, "more pair")
+        yield f"{more} of weaker policies: see --json or --report"
     yield (
-        f"\nwins: share won against {against}, both orders alike. strength: log odds of a win "
-        f"against {ranking.baseline or 'the mean'}. Intervals hold for all pairs together, and "
-        "however often you look.\n"
+        "\nwins: share won against all others, both orders alike. strength: log odds of a win "
+        "against the mean. Intervals hold for all pairs together, and however often you look.\n"
     )
     for what, count in ranking.left_out.items():
         yield f"left out: {count:,} × {what}"

@@ -9,12 +9,7 @@ from typing import Any
 
 from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import new_run
-from genrm_cli.products.ranking.rank_policies import (
-    Ranking,
-    RankOptions,
-    rank_policies,
-    rank_settings,
-)
+from genrm_cli.products.ranking.rank_policies import Ranking, rank_policies, rank_settings
 from genrm_cli.scorer import run_blocking, settings_of
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.table import changed
@@ -25,7 +20,6 @@ def rank(
     prompts: Sequence[Any] | None = None,
     *,
     policy_field: str | None = None,
-    baseline: str | None = None,
     api_key: str | None = None,
     **settings: Any,
 ) -> Ranking:
@@ -39,7 +33,6 @@ def rank(
             `Group.of`.
         prompts: the prompts of responses; None for files.
         policy_field: dotted path of the field that names the policy.
-        baseline: compare the other policies with this one only.
         settings: settings by their name in a settings file. Responses in memory are not journalled
             unless `journal` is set.
 
@@ -59,7 +52,7 @@ def rank(
         else:
             uris = [os.fspath(each) for each in policies]
         run = new_run(rank_settings(given), find_api_keys(given, api_key=api_key))
-        return run_blocking(rank_policies(uris, RankOptions(policy_field, baseline), run))
+        return run_blocking(rank_policies(uris, policy_field, run))
 
 
 def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None) -> list[str]:

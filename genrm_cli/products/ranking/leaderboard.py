@@ -13,17 +13,12 @@ import numpy as np
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.running_stats import student_95
-from genrm_cli.products.ranking.looks import (
-    LEAST_PROMPTS,
-    critical_z,
-    prompts_to_show,
-    share_interval,
-)
+from genrm_cli.products.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.products.ranking.outcomes import Outcomes
 from genrm_cli.products.ranking.strengths import Strengths, fit_strengths
 
-_DETECTED = 0.05  # difference from one half for which the sentence says how many prompts it needs
 _MANY_FAILED = 0.05  # share of comparisons
+_MOST_NAMED = 5  # policies in a sentence
 _MAX_HALF_WIDTH = 4.6  # of the interval of a strength: odds of 100 to 1 either way say nothing
 
 
@@ -32,11 +27,9 @@ class PolicyRow:
     """One policy. None where a number is unknown; win rates are between 0 and 1.
 
     Attributes:
-        strength: log odds of a win against the baseline, or else against the mean of all; its
-            interval is `lo` to `hi`.
-        win_rate: against the baseline, or else the mean over all others.
-        prompts: that it answered; `chars` are the mean characters of its responses.
-        verdicts: comparisons about it; likewise `failed`.
+        strength: log odds of a win against the mean of all; its interval is `lo` to `hi`.
+        win_rate: the mean over all others.
+        prompts: that it answered, as at least one other policy did.
     """
 
     name: str
@@ -46,9 +39,6 @@ class PolicyRow:
     hi: float | None
     win_rate: float | None
     prompts: int
-    verdicts: int
-    failed: int
-    chars: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +49,8 @@ class PairRow:
         w: mean over prompts of the share that `a` won against `b`, 0 to 1, in both orders alike;
             `lo` to `hi` is its interval. None if unknown.
         better: the policy that is better by that interval; None if neither is.
-        n_prompts: prompts that count. The other counts are of comparisons; `by_rule` of those
-            without a judge.
+        n_prompts: prompts that count. The other counts are of comparisons; `n_verdicts` and `ties`
+            of those with a verdict.
     """
 
     a: str
@@ -74,7 +64,6 @@ class PairRow:
     n_verdicts: int
     ties: int
     failed: int
-    by_rule: int
 
     def seen_from(self, a: str) -> tuple[float | None, float | None, float | None]:
         """Return the win rate of one of both, and its interval."""
@@ -90,14 +79,13 @@ class Leaderboard:
     """The statistics of a ranking. The unit of all intervals is the prompt.
 
     Attributes:
-        policies: the strongest first.
-        baseline: the policy that all others are compared with; None for all pairs.
+        policies: the strongest first; likewise the policies of `pairs`.
+        by_rule: comparisons that were decided without a judge.
         position: advantage of the response shown first, in log odds.
     """
 
     policies: tuple[PolicyRow, ...]
     pairs: tuple[PairRow, ...]
-    baseline: str | None
     unit: Literal["prompt"] = "prompt"
     conf_level: float = 0.95
     n_prompts: int
@@ -112,22 +100,23 @@ class Leaderboard:
         return next((row for row in self.pairs if {row.a, row.b} == {a, b}), None)
 
 
-def build_leaderboard(outcomes: Outcomes, baseline: str | None = None) -> Leaderboard:
+def build_leaderboard(outcomes: Outcomes) -> Leaderboard:
     """Compute all statistics of a ranking of at least one comparison."""
     judged = ~outcomes.by_rule
     # Nothing is known but that equal responses tie: no interval may say that they are alike.
     is_judged = bool(judged.any() or (outcomes.won != 0.5).any())
     fit = fit_strengths(outcomes) if is_judged else None
-    pairs = _pair_rows(outcomes, baseline, is_judged=is_judged)
-    rows = _policy_rows(outcomes, pairs, fit, baseline)
+    pairs = _pair_rows(outcomes, is_judged=is_judged)
+    rows = _policy_rows(outcomes, pairs, fit)
     # Rounded: machines differ in the last bits, which must not order equal policies.
     rows.sort(key=lambda row: (-round(row.strength or 0.0, 6), -(row.win_rate or 0.0), row.name))
+    place = {row.name: number for number, row in enumerate(rows)}
+    pairs.sort(key=lambda row: sorted((place[row.a], place[row.b])))
     failed = outcomes.table.failed.total()
     prompts = len(np.unique(outcomes.prompt))
     return Leaderboard(
         policies=tuple(rows),
         pairs=tuple(pairs),
-        baseline=baseline,
         n_prompts=prompts,
         n_verdicts=int(judged.sum()),
         by_rule=int(outcomes.by_rule.sum()),
@@ -137,18 +126,15 @@ def build_leaderboard(outcomes: Outcomes, baseline: str | None = None) -> Leader
     )
 
 
-def _pair_rows(outcomes: Outcomes, baseline: str | None, *, is_judged: bool) -> list[PairRow]:
+def _pair_rows(outcomes: Outcomes, *, is_judged: bool) -> list[PairRow]:
     names = outcomes.table.policies
     failed = outcomes.table.failed
     judged = outcomes.count(~outcomes.by_rule)
     ruled = outcomes.count(outcomes.by_rule)
     ties = outcomes.count(~outcomes.by_rule & (outcomes.won == 0.5))
-    together = _comparisons(outcomes.k, baseline)
     shares = outcomes.win_shares()
     rows = []
     for a, b in np.argwhere(np.triu(judged + ruled)).tolist():
-        if baseline not in (None, names[a], names[b]):
-            continue
         known = shares[:, a, b][~np.isnan(shares[:, a, b])]
         n = len(known)
         w = float(known.mean()) if n else None
@@ -156,7 +142,7 @@ def _pair_rows(outcomes: Outcomes, baseline: str | None, *, is_judged: bool) -> 
         low, high = None, None
         if w is not None and error is not None:
             verdicts = int(judged[a, b] + ruled[a, b])
-            low, high = share_interval(w, error, n, verdicts, critical_z(n, together))
+            low, high = share_interval(w, error, n, verdicts, critical_z(n, _pairs_of(outcomes.k)))
         row = PairRow(
             a=names[a],
             b=names[b],
@@ -169,7 +155,6 @@ def _pair_rows(outcomes: Outcomes, baseline: str | None, *, is_judged: bool) -> 
             n_verdicts=int(judged[a, b]),
             ties=int(ties[a, b]),
             failed=failed[a, b] + failed[b, a],
-            by_rule=int(ruled[a, b]),
         )
         rows.append(row)
     return rows
@@ -184,50 +169,38 @@ def _better(a: str, b: str, n: int, low: float | None, high: float | None) -> st
 
 
 def _policy_rows(
-    outcomes: Outcomes, pairs: Sequence[PairRow], fit: Strengths | None, baseline: str | None
+    outcomes: Outcomes, pairs: Sequence[PairRow], fit: Strengths | None
 ) -> list[PolicyRow]:
-    names = outcomes.table.policies
     k = outcomes.k
     strengths, errors = np.full((2, k), np.nan)
     if fit is not None:
-        origin = np.full(k, 1 / k) if baseline is None else np.eye(k)[names.index(baseline)]
-        weights = np.eye(k) - origin
-        strengths = weights @ fit.theta
-        errors = np.sqrt(np.maximum(0.0, np.diag(weights @ fit.cov @ weights.T)))
+        strengths = fit.theta
+        errors = np.sqrt(np.maximum(0.0, np.diag(fit.cov)))
     n = max(1, len(np.unique(outcomes.prompt)))
-    widths = student_95(n - 1, critical_z(n, _comparisons(k, baseline))) * errors
+    widths = student_95(n - 1, critical_z(n, _pairs_of(k))) * errors
     widths = np.where((n < LEAST_PROMPTS) | (widths > _MAX_HALF_WIDTH), np.nan, widths)
-    failed = outcomes.table.failed
-    judged = outcomes.count(~outcomes.by_rule).sum(axis=0)
-    rows = []
-    for number, name in enumerate(names):
-        chars = outcomes.chars[:, number]
-        known = chars[~np.isnan(chars)]
-        rates = [row.seen_from(name)[0] for row in pairs if name in (row.a, row.b)]
-        whole = [rate for rate in rates if rate is not None]
-        against = 1 if baseline is not None else k - 1
-        rows.append(
-            PolicyRow(
-                name=name,
-                strength=_number(strengths[number]),
-                se=_number(errors[number]),
-                lo=_number(strengths[number] - widths[number]),
-                hi=_number(strengths[number] + widths[number]),
-                win_rate=sum(whole) / against
-                if len(whole) == against and name != baseline
-                else None,
-                prompts=len(known),
-                verdicts=int(judged[number]),
-                failed=sum(count for pair, count in failed.items() if number in pair),
-                chars=round(float(known.mean()), 1) if len(known) else None,
-            )
+    rates: dict[str, list[float]] = {name: [] for name in outcomes.table.policies}
+    for row in pairs:
+        if row.w is not None:
+            rates[row.a].append(row.w)
+            rates[row.b].append(1 - row.w)
+    return [
+        PolicyRow(
+            name=name,
+            strength=_number(strengths[number]),
+            se=_number(errors[number]),
+            lo=_number(strengths[number] - widths[number]),
+            hi=_number(strengths[number] + widths[number]),
+            win_rate=sum(rates[name]) / (k - 1) if len(rates[name]) == k - 1 else None,
+            prompts=outcomes.table.answered[number],
         )
-    return rows
+        for number, name in enumerate(outcomes.table.policies)
+    ]
 
 
-def _comparisons(k: int, baseline: str | None) -> int:
+def _pairs_of(k: int) -> int:
     """Return how many pairs of policies the intervals hold for together."""
-    return k * (k - 1) // 2 if baseline is None else k - 1
+    return k * (k - 1) // 2
 
 
 def _iter_warnings(prompts: int, judged: int, failed: int, fit: Strengths | None) -> Iterator[str]:
@@ -249,41 +222,40 @@ def _iter_warnings(prompts: int, judged: int, failed: int, fit: Strengths | None
 def sentence_of(board: Leaderboard, judge: str) -> str:
     """Return what a leaderboard says, which is no more than it shows."""
     names = [row.name for row in board.policies]
-    if board.baseline is None and len(names) > 2:
-        losers = {row.a if row.better == row.b else row.b for row in board.pairs if row.better}
-        left = [name for name in names if name not in losers]
-        wins = [row.better for row in board.pairs]
-        if wins.count(left[0] if left else None) == len(names) - 1:
-            return f"{judge} prefers {left[0]} to every other policy."
-        return f"not separated at the top: {', '.join(left)}."
-    row_texts = [_pair_text(row, board, judge) for row in board.pairs]
-    return " ".join(row_texts) or f"{', '.join(names)} were not compared."
+    if len(names) == 2:
+        return _pair_text(board.pairs[0], judge)
+    losers = {row.a if row.better == row.b else row.b for row in board.pairs if row.better}
+    left = [name for name in names if name not in losers]
+    wins = [row.better for row in board.pairs]
+    if wins.count(left[0] if left else None) == len(names) - 1:
+        return f"{judge} prefers {left[0]} to every other policy."
+    return f"not separated at the top: {named(left)}."
 
 
-def _pair_text(row: PairRow, board: Leaderboard, judge: str) -> str:
+def named(names: Sequence[str]) -> str:
+    """Return the first names as text, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MOST_NAMED])
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _pair_text(row: PairRow, judge: str) -> str:
     name = row.better or (row.a if (row.w or 0.0) >= 0.5 else row.b)
     other = row.b if name == row.a else row.a
     rate, low, high = row.seen_from(name)
     if rate is None:
         return f"no prompt has a verdict on {name} and {other} in both orders."
     ends = "" if low is None or high is None else f" ({percent_won(low)} to {percent_won(high)})"
-    shown = f"{percent_won(rate)} % win rate on prompts like these{ends}"
+    shown = f"{percent_won(rate)} % win rate on prompts like these{ends}."
     if row.better is not None:
-        return f"{judge} prefers {name} to {other}: {shown}."
+        return f"{judge} prefers {name} to {other}: {shown}"
     if row.n_prompts < LEAST_PROMPTS:
         return (
             f"{row.n_prompts} of {LEAST_PROMPTS} prompts that {name} and {other} need at least: "
-            f"{shown}."
+            f"{shown}"
         )
-    more = ""
-    if row.se:
-        deviation = row.se * row.n_prompts**0.5
-        together = _comparisons(len(board.policies), board.baseline)
-        needed = prompts_to_show(_DETECTED, deviation, together) - row.n_prompts
-        if needed > 0:
-            more = f"; {needed:,} more prompts would show a difference of 5 points"
     prompts = counted(row.n_prompts, "prompt")
-    return f"{name} and {other} are not separated by {prompts}: {shown}{more}."
+    return f"{name} and {other} are not separated by {prompts}: {shown}"
 
 
 def percent_won(share: float, digits: int = 1) -> str:

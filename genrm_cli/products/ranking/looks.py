@@ -1,14 +1,12 @@
 """Critical values of a ranking's intervals, which hold however often somebody looks.
 
-A ranking invites more looks: "254 more prompts would detect 5 points". An interval for one look,
-looked at again and again until it excludes one half, calls two equal policies different in 42 to 44
+A ranking invites more looks: a few more prompts might tell. An interval for one look, looked at
+again and again until it excludes one half, calls two equal policies different in 42 to 44
 of 100 cases by 1,000 prompts. A confidence sequence holds at all numbers of prompts together, in
 any order of looking and stopping, and is 1.6 to 1.9 times as wide.
 """
 
 import math
-from bisect import bisect_left
-from statistics import NormalDist
 
 from genrm_cli.metrics.running_stats import (
     LEAST_SPREAD,
@@ -26,10 +24,6 @@ _NEWTON_STEPS = 4  # from a start that is right to 2 %
 # prompts, Student's interval holds it in 81 % of cases, Wilson's in 97 %.
 _USUAL = (0.1, 0.9)
 _USUAL_PROMPTS = 50
-# A sequence that is looked at after every prompt has crossed by then in 80 % of cases if it stands
-# beyond in 72 %: `pytest tests/products/ranking -k advised`.
-# By how many standard errors a difference must then exceed the critical value.
-_POWER_Z = NormalDist().inv_cdf(0.72)
 
 
 def critical_z(prompts: int, comparisons: int = 1) -> float:
@@ -76,23 +70,3 @@ def share_interval(
         return clustered_interval(share, error, n, verdicts, z)
     half = student_95(n - 1, z) * error
     return max(0.0, share - half), min(1.0, share + half)
-
-
-def prompts_to_show(difference: float, deviation: float, comparisons: int = 1) -> int:
-    """Return the prompts on which two policies show a difference from one half in 80 % of cases,
-    with a look after every prompt.
-
-    Args:
-        difference: of the win rate from one half.
-        deviation: of the share won on a prompt, more than 0.
-        comparisons: see `critical_z`.
-    """
-
-    def shows(prompts: int) -> bool:
-        z = critical_z(prompts, comparisons) + _POWER_Z
-        return difference * math.sqrt(prompts) >= z * deviation
-
-    high = 1
-    while not shows(high):
-        high *= 2
-    return 1 + bisect_left(range(1, high), x=True, key=shows)

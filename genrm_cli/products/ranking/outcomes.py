@@ -1,7 +1,7 @@
 """The outcomes of comparisons of two policies: the input of all statistics of a ranking."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,19 +18,21 @@ class OutcomeTable:
 
     Attributes:
         policies: names of the policies; it may grow.
+        prompts: number of prompts so far, and in `answered`, that each policy answered.
         failed: comparisons without a verdict, by first and second policy.
     """
 
     policies: Sequence[str]
+    prompts: int = 0
+    answered: Counter[int] = field(default_factory=Counter)
     failed: Counter[tuple[int, int]] = field(default_factory=Counter)
     _rows: list[tuple[float, ...]] = field(default_factory=list)
-    _chars: list[Mapping[int, float]] = field(default_factory=list)
 
-    def begin_prompt(self, chars: Mapping[int, float]) -> None:
-        """Begin the next prompt: the policies that answered it, with the mean characters of their
-        responses.
-        """
-        self._chars.append(chars)
+    def begin_prompt(self, policies: Iterable[int]) -> None:
+        """Begin the next prompt, which these policies answered."""
+        self.prompts += 1
+        for policy in policies:
+            self.answered[policy] += 1
 
     def add(self, first: int, second: int, won: float | None, *, by_rule: bool = False) -> None:
         """Add a comparison of two policies: the share that the first one won, None for a
@@ -39,16 +41,13 @@ class OutcomeTable:
         if won is None:
             self.failed[first, second] += 1
         else:
-            self._rows.append((len(self._chars) - 1, first, second, won, by_rule))
+            self._rows.append((self.prompts - 1, first, second, won, by_rule))
 
     def outcomes(self) -> "Outcomes":
         """Return all outcomes."""
         rows = np.array(self._rows, dtype=np.float64).reshape(-1, 5).T
-        chars = np.full((len(self._chars), len(self.policies)), np.nan)
-        for prompt, known in enumerate(self._chars):
-            chars[prompt, list(known)] = list(known.values())
         prompt, first, second = rows[:3].astype(np.intp)
-        return Outcomes(self, chars, prompt, first, second, rows[3], rows[4] > 0)
+        return Outcomes(self, prompt, first, second, rows[3], rows[4] > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +56,12 @@ class Outcomes:
 
     Attributes:
         table: where they come from.
-        chars: [P, K] mean characters of a policy's responses to a prompt; NaN without one.
         prompt: [N] number of the prompt; likewise the policies shown `first` and `second`.
         won: [N] 1 if the first one won, 0 if the second did, 0.5 for a tie.
         by_rule: [N] decided without a verdict: blank responses lose, and equal responses tie.
     """
 
     table: OutcomeTable
-    chars: Floats
     prompt: Indices
     first: Indices
     second: Indices
@@ -86,7 +83,7 @@ class Outcomes:
     def _sums(self) -> tuple[Floats, Floats]:
         """Return [P, K, K] what the policy shown first won, and how many outcomes say so."""
         place = (self.prompt, self.first, self.second)
-        sums, counts = np.zeros((2, len(self.chars), self.k, self.k))
+        sums, counts = np.zeros((2, self.table.prompts, self.k, self.k))
         np.add.at(sums, place, self.won)
         np.add.at(counts, place, 1)
         return sums, counts

@@ -19,7 +19,6 @@ _ABSENT = frozenset(
         Reason.MEDIA,
         Reason.EXCLUDED,
         Reason.SUPERSEDED,
-        Reason.NOT_IN_TRIAL,
         Reason.MIXED_PROMPTS,
         Reason.MIXED_REFERENCES,
     )
@@ -30,17 +29,19 @@ def add_group(
     group: ScoredGroup,
     numbers: Mapping[int, int],
     table: OutcomeTable,
-    baseline: int | None,
     left_out: Counter[str],
 ) -> None:
     """Add the outcomes of a group.
 
     Args:
         numbers: the policy of each rollout that has one, by its index in the group.
-        baseline: number of the only policy that others are compared with; None for all pairs.
         left_out: counts what takes no part, by what it is.
     """
-    members = {each.line.index: each for each in group.members}
+    # A trial of a part leaves nothing out of that part.
+    asked = [each for each in group.members if each.line.reason is not Reason.NOT_IN_TRIAL]
+    if not asked:
+        return
+    members = {each.line.index: each for each in asked}
     of_policy: dict[int, list[int]] = defaultdict(list)
     for index, member in members.items():
         if index not in numbers:
@@ -53,15 +54,8 @@ def add_group(
         left_out["prompt without two policies"] += 1
         return
     shares = _shares_of(group.comparisons)
-    table.begin_prompt(
-        {
-            policy: fmean(len(members[index].rollout.answer or "") for index in indices)
-            for policy, indices in of_policy.items()
-        }
-    )
+    table.begin_prompt(of_policy)
     for a, b in combinations(sorted(of_policy), 2):
-        if baseline not in (None, a, b):
-            continue
         for i, j in product(of_policy[a], of_policy[b]):
             ruled = _ruled(members[i], members[j])
             shown = _original(members[i]), _original(members[j])

@@ -23,7 +23,12 @@ from genrm_cli.jobs.previews.preview import preview_task
 from genrm_cli.jobs.score_file import score_task
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.products.ranking.leaderboard import Leaderboard, build_leaderboard, sentence_of
+from genrm_cli.products.ranking.leaderboard import (
+    Leaderboard,
+    build_leaderboard,
+    named,
+    sentence_of,
+)
 from genrm_cli.products.ranking.outcomes import OutcomeTable
 from genrm_cli.products.ranking.policy_outcomes import add_group
 from genrm_cli.rollouts.rollout import UnreadableRecordError
@@ -39,19 +44,6 @@ from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import StoppedBy
 
 _POLICY = "policy"  # of the fields that are kept of a scored line
-
-
-@dataclass(frozen=True, slots=True)
-class RankOptions:
-    """What to rank.
-
-    Attributes:
-        policy_field: dotted path of the field that names the policy; None for one policy per file.
-        baseline: the only policy to compare the others with.
-    """
-
-    policy_field: str | None = None
-    baseline: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,23 +80,23 @@ def rank_settings(settings: Settings) -> Settings:
     )
 
 
-def plan_ranking(given: Sequence[str], options: RankOptions, run: RunContext) -> RunEstimate:
+def plan_ranking(given: Sequence[str], policy_field: str | None, run: RunContext) -> RunEstimate:
     """Estimate what `rank_policies` would ask, without a call; blocks."""
-    _check(options, run.settings)
+    _check(run.settings)
     task = _task_of(given, run.settings)
-    _refuse_strangers(task, options, run)
+    _refuse_strangers(task, policy_field, run)
     preview = preview_task(task, run)
     if preview.error is not None:
         raise preview.error
     return preview.plan
 
 
-async def rank_policies(given: Sequence[str], options: RankOptions, run: RunContext) -> Ranking:
+async def rank_policies(given: Sequence[str], policy_field: str | None, run: RunContext) -> Ranking:
     """Compare policies, and return the leaderboard.
 
     Args:
         given: rollouts, or scored ones: files, folders, prefixes and patterns.
-        options: what to rank.
+        policy_field: dotted path of the field that names the policy; None for one policy per file.
         run: with the settings of `rank_settings`; its metrics count the calls.
 
     Raises:
@@ -114,10 +106,10 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
     settings = run.settings
     if all(map(is_scored_file, given)):
         [scored] = _scored_together(given, settings, run.store)
-        return await run.in_thread(lambda: _read_ranking(scored, scored.files, options, run))
-    _check(options, settings)
+        return await run.in_thread(lambda: _read_ranking(scored, scored.files, policy_field, run))
+    _check(settings)
     task = _task_of(given, settings)
-    await run.in_thread(lambda: _refuse_strangers(task, options, run))
+    await run.in_thread(lambda: _refuse_strangers(task, policy_field, run))
     with TemporaryDirectory() as folder:
         own = _within(task, folder)
         async with (
@@ -129,7 +121,7 @@ async def rank_policies(given: Sequence[str], options: RankOptions, run: RunCont
             raise UsageError(naming("a ranking asks the judge itself; omit $requests_to."))
         scored = ScoredInput(own.places.scored, own.places.scored_files)
         uris = [file.uri for file in task.files]
-        return await run.in_thread(lambda: _read_ranking(scored, uris, options, run, record))
+        return await run.in_thread(lambda: _read_ranking(scored, uris, policy_field, run, record))
 
 
 def refuse_partial(ranking: Ranking, settings: Settings) -> None:
@@ -160,7 +152,7 @@ def _scored_together(given: Sequence[str], settings: Settings, store: Store) -> 
         ) from error
 
 
-def _check(options: RankOptions, settings: Settings) -> None:
+def _check(settings: Settings) -> None:
     check_settings(settings)
     check_journal_place(settings)
     refuse_defaults(settings, "policies")
@@ -189,29 +181,25 @@ def _within(task: Task, folder: str) -> Task:
     return replace(task, places=places)
 
 
-def _refuse_strangers(task: Task, options: RankOptions, run: RunContext) -> None:
+def _refuse_strangers(task: Task, policy_field: str | None, run: RunContext) -> None:
     """Refuse policies that cannot be ranked, before any call."""
     names = _names_of([file.uri for file in task.files])
-    if options.policy_field is not None:
-        names = list(dict.fromkeys(_iter_names(task, options.policy_field, run)))
-    _refuse_names(names, options, task.uri)
+    if policy_field is not None:
+        names = list(dict.fromkeys(_iter_names(task, policy_field, run)))
+    _refuse_names(names, policy_field, task.uri)
 
 
-def _refuse_names(names: Sequence[str], options: RankOptions, uri: str) -> None:
-    if options.policy_field is not None and not names:
+def _refuse_names(names: Sequence[str], policy_field: str | None, uri: str) -> None:
+    if policy_field is not None and not names:
         raise InputError(
             f"{uri}: no rollout has a value under ",
-            SettingRef("policy_field", options.policy_field),
+            SettingRef("policy_field", policy_field),
             ".",
         )
     if len(names) < 2:
         raise InputError(
             f"{uri}: its only policy is {names[0]!r}, and a ranking needs two. ",
             naming("Name several files, or the field that names the policy with $policy_field."),
-        )
-    if options.baseline not in (None, *names):
-        raise UsageError(
-            SettingRef("baseline", options.baseline), f": the policies are {', '.join(names)}."
         )
 
 
@@ -243,44 +231,43 @@ def _names_of(uris: Sequence[str]) -> list[str]:
 def _read_ranking(
     scored: ScoredInput,
     uris: Sequence[str],
-    options: RankOptions,
+    policy_field: str | None,
     run: RunContext,
     record: RunRecord | None = None,
 ) -> Ranking:
     """Return the ranking of scored rollouts; `record` describes the run that asked for it."""
-    names: list[str] = [] if options.policy_field else _names_of(uris)
+    names: list[str] = [] if policy_field else _names_of(uris)
     numbers = {name: number for number, name in enumerate(names)}
-    with _reading(scored, names, options.policy_field, run) as groups:
+    with _reading(scored, names, policy_field, run) as groups:
         for group in groups.iter_groups():
             for member in group.members:
                 name = member.record.get(_POLICY)
                 if name is not None and name not in numbers:
                     numbers[name] = len(names)
                     names.append(name)
-        _refuse_names(names, options, scored.name)
+        _refuse_names(names, policy_field, scored.name)
         table = OutcomeTable(names)
         left_out = Counter[str]()
-        baseline = None if options.baseline is None else numbers[options.baseline]
         for group in groups.iter_groups():
             policies = {
                 member.line.index: numbers[name]
                 for member in group.members
                 if (name := member.record.get(_POLICY)) is not None
             }
-            add_group(group, policies, table, baseline, left_out)
+            add_group(group, policies, table, left_out)
         judge = ", ".join(sorted(groups.judges))
         metrics = record or groups.metrics
     outcomes = table.outcomes()
-    if not len(outcomes.chars):
+    if not table.prompts:
         raise InputError(
-            f"{scored.name}: no prompt was answered by two of the policies {', '.join(names)}. ",
+            f"{scored.name}: no prompt was answered by two of the policies {named(names)}. ",
             naming("Name the field of the task, or that of the prompt, with $group_by."),
         )
     if not len(outcomes.won):
         kinds = {} if metrics is None else metrics.failures_by_kind
         reason = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
         raise TooManyUnscoredError(f"no comparison has a verdict ({reason or 'none was asked'}).")
-    board = build_leaderboard(outcomes, options.baseline)
+    board = build_leaderboard(outcomes)
     return extended(
         Ranking,
         board,

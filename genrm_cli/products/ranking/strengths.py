@@ -50,7 +50,8 @@ def fit_strengths(outcomes: Outcomes) -> Strengths | None:
 
     Source: R. A. Bradley and M. E. Terry, Biometrika 39 (1952) 324; position: R. R. Davidson and R.
     J. Beaver, Biometrics 33 (1977) 693; existence: L. R. Ford, American Mathematical Monthly 64
-    (1957) 28; sandwich over clusters: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13."""
+    (1957) 28; sandwich over clusters: K.-Y. Liang and S. L. Zeger, Biometrika 73 (1986) 13.
+    """
     k = outcomes.k
     first = outcomes.first
     second = outcomes.second
@@ -62,7 +63,7 @@ def fit_strengths(outcomes: Outcomes) -> Strengths | None:
     beaten[second[won < 1], first[won < 1]] = True
     if not _joins_all(beaten | beaten.T):
         return None
-    prompts = len(outcomes.chars)
+    prompts = outcomes.table.prompts
     n = len(np.unique(outcomes.prompt))
     prompt = outcomes.prompt
     weight = outcomes.weights

@@ -194,8 +194,7 @@ def page_values(runs: Sequence[RunPage], mask_patterns: Sequence[str]) -> Record
     figures = [run.figures for run in runs]
     names = ", ".join(each.uri.rpartition("/")[2] for each in figures)
     return {
-        "ranking": None,
-        "title": f"Report on {names}" if names else "Ranking of policies",
+        "title": f"Report on {names}",
         "runs": runs,
         "prompts": [{group.key: group.prompt for group in run.groups} for run in runs],
         "mask_patterns": mask_patterns,

@@ -26,19 +26,6 @@ _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes eve
 
 
 @dataclass(frozen=True, slots=True)
-class PolicySection:
-    """A section about policies, at the head of the page.
-
-    Attributes:
-        ranking: what `ranking.html.jinja` shows.
-        inputs: the files of the policies.
-    """
-
-    ranking: object
-    inputs: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
 class WrittenReport:
     """A finished report: its figures, and where it is.
 
@@ -53,30 +40,21 @@ class WrittenReport:
     runs: Sequence[RunPage]
 
 
-def write_report(
-    inputs: Sequence[str],
-    output: str | None,
-    settings: Settings,
-    *,
-    policies: PolicySection | None = None,
-) -> WrittenReport:
-    """Write the report of scored files, or of a ranking of their policies, or of both.
+def write_report(inputs: Sequence[str], output: str | None, settings: Settings) -> WrittenReport:
+    """Write the report of scored files.
 
     Args:
         inputs: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
-        policies: a section about policies.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.
     """
     store = Store(settings.storage)
-    scored = find_scored(inputs, settings, store) if inputs else []
+    scored = find_scored(inputs, settings, store)
     target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
-    uris = [uri for each in scored for uri in each.files] or list(
-        () if policies is None else policies.inputs
-    )
+    uris = [uri for each in scored for uri in each.files]
     if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     # As private as the most private input.
@@ -89,8 +67,6 @@ def write_report(
             runs.append(read_run(number, start, each, settings, blocks))
         blocks.finish()
         values = page_values(runs, settings.judge.redact_pattern)
-        if policies is not None:
-            values["ranking"] = policies.ranking
         page = render_page(
             "report.html.jinja",
             "report.js",

@@ -18,7 +18,7 @@ def recorded_outcomes(lines: list[str] = LINES, orders: list[tuple[int, int]] = 
     """Return the verdicts on these questions, of these orders only."""
     table = OutcomeTable(SYSTEMS)
     for line in lines:
-        table.begin_prompt(dict.fromkeys(range(5), 1.0))
+        table.begin_prompt(range(5))
         for (first, second), won in zip(ORDERS, line, strict=True):
             if (first, second) in orders:
                 table.add(first, second, SHARES[won])

@@ -112,21 +112,21 @@ def test_every_figure_of_a_ranking_is_printed(genrm: Genrm, call: Call) -> None:
         records.append(compared(key, 1, 0, 4.0, 2.0) if n < 3 else compared(key, 1, 0, 1.0, 5.0))
     genrm.write("x.scored.jsonl", lines)
     genrm.write("x.comparisons.jsonl", records)
-    ended = call("rank", "x.scored.jsonl", "--policy-field", "policy", "--baseline", "a").ended(0)
+    ended = call("rank", "x.scored.jsonl", "--policy-field", "policy").ended(0)
     rows = [re.split(r" {2,}", line.strip()) for line in ended.out.decode().splitlines()]
     table = {row[0]: row[1:] for row in rows if len(row) > 3}
-    assert [table["a"][0], *table["a"][3:]] == ["-", "24", "48", "0", "4"]
-    assert [table["b"][0], *table["b"][3:]] == ["6.2 %", "24", "48", "0", "6"]
-    assert [table["c"][0], *table["c"][3:]] == ["0.0 %", "24", "0", "0", "0"]
+    assert [table["a"][0], *table["a"][3:]] == ["96.9 %", "24"]
+    assert [table["b"][0], *table["b"][3:]] == ["53.1 %", "24"]
+    assert [table["c"][0], *table["c"][3:]] == ["0.0 %", "24"]
     assert table["a against b"][0] == "93.8 %"
     assert table["a against b"][2:] == ["24", "0", "0", "differs"]
     assert table["a against c"][0] == "100.0 %"
-    assert table["a against c"][2:] == ["24", "0", "48", "differs"]
-    assert "J prefers a to b: 93.8 % win rate on prompts like these (" in ended.out.decode()
+    assert table["a against c"][2:] == ["24", "0", "0", "differs"]
+    assert ended.out.decode().splitlines()[-1] == "J prefers a to every other policy."
     assert "some policies never lost or never won" in ended.err
     found = ranked(call, "x.scored.jsonl", "--policy-field", "policy")
-    names = [row["name"] for row in found["policies"]]
-    assert (names, found["sentence"]) == (["a", "b", "c"], "J prefers a to every other policy.")
+    assert [row["name"] for row in found["policies"]] == ["a", "b", "c"]
+    assert (found["by_rule"], found["failed"]) == (96, 0)
     strengths = [row["strength"] for row in found["policies"]]
     assert sum(strengths) == pytest.approx(0, abs=1e-9)
 
@@ -187,16 +187,6 @@ def compared(group: str, i: int, j: int, score_1: float, score_2: float) -> Json
     }
 
 
-def test_a_baseline_meets_every_other_policy(genrm: Genrm, call: Call) -> None:
-    """Other pairs are not in the ranking."""
-    files = write_policies(genrm)
-    against = ranked(call, *files, "--baseline", "middle", "--offline")
-    assert {"middle"} <= {row["a"] for row in against["pairs"]} | {
-        row["b"] for row in against["pairs"]
-    }
-    assert len(against["pairs"]) == 2
-
-
 def test_rules_decide_without_a_call(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """Equal responses tie and blank ones lose, both without the judge; missing ones are left out
     and counted.
@@ -245,7 +235,6 @@ def test_samples_of_a_policy_count_as_one_prompt(genrm: Genrm, call: Call) -> No
     [
         ("old.jsonl", 3, "its only policy is 'old'"),
         ("old.jsonl other.jsonl", 3, "no prompt was answered by two of the policies"),
-        ("old.jsonl new.jsonl --baseline x", 2, "the policies are"),
         ("old.jsonl new.jsonl --policy-field x", 3, "has a value under --policy-field x"),
         ("old.jsonl absent.jsonl", 3, "absent.jsonl: no such file"),
         ("old.jsonl new.jsonl --compat nemo-gym", 2, "which say nothing about policies; omit it"),
@@ -306,10 +295,33 @@ def test_an_interrupted_ranking_continues(
     assert ranked(call, *files, *judge_server.flags, "--no-probe")["known"] == 3
 
 
+def test_a_trial_leaves_nothing_out(genrm: Genrm, call: Call) -> None:
+    """Prompts beyond --limit are not counted as left out of the ranking."""
+    files = write_policies(genrm, prompts=9, old="bad", new="good good")
+    found = ranked(call, *files, "--offline", "--limit", 4)
+    assert (found["n_prompts"], found["left_out"]) == (4, {})
+
+
+def test_many_pairs_are_counted_not_printed(genrm: Genrm, call: Call) -> None:
+    """Of eleven policies, the pairs of the ten strongest fill the table; --json has all."""
+    write_policies(genrm, 1, **{f"p{n:02}": "good " * n for n in range(1, 12)})
+    files = [f"p{n:02}.jsonl" for n in range(1, 12)]
+    out = call("rank", *files, "--offline").ended(0).out.decode()
+    assert (out.count(" against p"), "10 more pairs of weaker policies" in out) == (45, True)
+    found = ranked(call, *files, "--offline")
+    assert len(found["pairs"]) == 55
+    assert {found["policies"][0]["name"]} & {found["pairs"][0]["a"], found["pairs"][0]["b"]}
+
+
 def test_a_page_shows_the_pairs(genrm: Genrm, call: Call) -> None:
-    """--report writes a page with every pair, its names escaped."""
+    """--report writes a page of its own, without scripts or links, with every pair and its names
+    escaped; it replaces no input.
+    """
     files = write_policies(genrm, 3, **{"<b>": "good", "c": "bad"})
     call("rank", *files, "--offline", "--report", "page.html").ended(0)
     page = (genrm.folder / "page.html").read_text()
     found = [words in page for words in ("wins of the first", "&lt;b&gt; against c", "<b>")]
     assert found == [True, True, False]
+    assert not re.search("<nav|<script|<a ", page)
+    again = call("rank", *files, "--offline", "--report", "c.jsonl").ended(2)
+    assert "c.jsonl is an input" in again.err

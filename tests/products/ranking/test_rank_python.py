@@ -20,12 +20,8 @@ async def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
     for name in ("old", "new"):
         lines = [f'{{"prompt": "{prompt}", "response": "{name} {prompt}"}}\n' for prompt in PROMPTS]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-    assert (
-        genrm.rank(
-            [tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical", baseline="old"
-        ).baseline
-        == "old"
-    )
+    found = genrm.rank([tmp_path / "old.jsonl", tmp_path / "new.jsonl"], judge="lexical")
+    assert {row.name for row in found.policies} == {"old", "new"}
 
 
 def test_what_does_not_fit_is_refused() -> None:

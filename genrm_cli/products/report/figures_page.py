@@ -1,0 +1,49 @@
+"""Pages of figures without scripts: the comparison of a grid, and a ranking."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from genrm_cli.errors import UsageError
+from genrm_cli.products.report.charts import PricedPoint, draw_costs
+from genrm_cli.products.report.render_page import render_page
+from genrm_cli.settings import Settings
+from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.places import is_same_place
+from genrm_cli.storage.store import Store
+
+
+def write_grid_page(
+    uri: str, grid: object, options: Sequence[PricedPoint], inputs: Sequence[str], given: Settings
+) -> None:
+    """Write the page of a grid; see `write_ranking_page`.
+
+    Args:
+        grid: what `grid.html.jinja` shows.
+        options: accuracies of its options in their order, each with its cost.
+    """
+    chart = draw_costs(options, "accuracy over cost")
+    _write(uri, render_page("grid.html.jinja", grid=grid, chart=chart), inputs, given)
+
+
+def write_ranking_page(uri: str, ranking: object, inputs: Sequence[str], given: Settings) -> None:
+    """Write the page of a ranking, as private as the most private input.
+
+    Args:
+        ranking: what `ranking.html.jinja` shows.
+        inputs: the files that it is about, none of which is replaced.
+        given: whether an existing page is.
+
+    Raises:
+        GenrmError: the page exists and may not be replaced, or it cannot be written.
+    """
+    _write(uri, render_page("ranking.html.jinja", ranking=ranking), inputs, given)
+
+
+def _write(uri: str, page: str, inputs: Sequence[str], given: Settings) -> None:
+    if any(is_same_place(each, uri) for each in inputs):
+        raise UsageError(f"the page {uri} is an input; choose another place.")
+    store = Store(given.storage)
+    mode = reduce(int.__and__, (store.at(each).mode() for each in inputs))
+    with Outputs(store, overwrite=given.output.force, mode=mode) as outputs:
+        outputs.open(uri).write(page.encode())
+        outputs.commit()
