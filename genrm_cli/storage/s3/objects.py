@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -39,10 +40,17 @@ from genrm_cli.storage.s3.upload import S3Sink, mark_of
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
+    from types_boto3_s3.paginator import ListObjectsV2Paginator
 
 _MARK = "genrm-create"
 # A refusal without an object: another put was in progress, and failed. The next try decides.
 _CREATE_TRIES = 3
+
+
+@cache
+def _paginator(client: "S3Client") -> "ListObjectsV2Paginator":
+    """Return the paginator of a client: boto3 takes as long to make one as for a request."""
+    return client.get_paginator("list_objects_v2")
 
 
 class S3Object(Location):
@@ -182,7 +190,7 @@ class S3Object(Location):
         if flat:
             listing["Delimiter"] = "/"
         with self._client() as client:
-            pages = iter(client.get_paginator("list_objects_v2").paginate(**listing))
+            pages = iter(_paginator(client).paginate(**listing))
         while True:
             # Not around the whole loop: errors of the caller are not S3 errors.
             with s3_faults(root + prefix):
