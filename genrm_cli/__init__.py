@@ -17,7 +17,8 @@ if TYPE_CHECKING:
         UsageError,
     )
     from genrm_cli.groups.group import Group
-    from genrm_cli.groups.results import ComparisonResult, GroupRewards
+    from genrm_cli.groups.records import ComparisonRecord
+    from genrm_cli.groups.results import GroupRewards
     from genrm_cli.products.ranking.in_memory import rank
     from genrm_cli.products.ranking.rank_policies import Ranking
     from genrm_cli.reward_functions import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Calibration",
-    "ComparisonResult",
+    "ComparisonRecord",
     "GenrmError",
     "Group",
     "GroupRewards",
@@ -55,7 +56,8 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("Scorer", "score"), "scorer"),
     "Group": "groups.group",
-    **dict.fromkeys(("ComparisonResult", "GroupRewards"), "groups.results"),
+    "ComparisonRecord": "groups.records",
+    "GroupRewards": "groups.results",
     "Calibration": "rewards.estimators.calibration",
     "Ranking": "products.ranking.rank_policies",
     "rank": "products.ranking.in_memory",

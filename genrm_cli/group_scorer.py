@@ -237,11 +237,9 @@ class GroupScorer:
         variances = [result.variance for result in results if result.variance is not None]
         for variance in variances:
             self._statistics.add_variance(variance)
-        if calibration.reward_variance is None and variances:
-            results = [
-                result.scaled(plan.rewards.settings.advantage, fmean(variances))
-                for result in results
-            ]
+        is_pooled = plan.rewards.settings.advantage == "pooled"
+        if is_pooled and calibration.reward_variance is None and variances:
+            results = [result.scaled("pooled", fmean(variances)) for result in results]
         for group, result in zip(groups, results, strict=True):
             count_group(self.metrics, group.judged, result, plan)
         return results

@@ -102,11 +102,12 @@ PRODUCT_WORDS = {
     *("tracking", "trainer", "wandb"),
 }
 READ_BY_ONE = {
+    "groups.results.GroupRewards.recalled": "users of the Python API read it, as they read `calls`",
     "rollouts.rollout.CallingTurn.words": "a message as formats give it; judges see the transcript",
     "rollouts.formats.episodes.session_safety.Safety.disagrees": "the one decision about safety",
     "rollouts.formats.episodes.session_safety.Safety.is_masked": "the one decision about safety",
 }
-OF_OUTPUTS = ("scored", "metrics.running_stats.LatencySummary", "settings")
+OF_OUTPUTS = ("scored", "groups.records", "metrics.running_stats.LatencySummary", "settings")
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
 # Rule 2. Prefixes of the modules that know only what they are given.
@@ -150,6 +151,7 @@ PURE = (
     "products.report.report_figures",
     "products.report.group_document",
     "products.report.measure_group",
+    "groups.records",
     "scored.account",
     "scored.json_form",
     "scored.lines",
@@ -194,6 +196,7 @@ HOMES = {
     "zstandard": ("storage", "judging.journal", "judging.journal_file", "judging.completion"),
     "pyarrow": ("storage",),
     "msgspec": (
+        "groups.records",
         "scored.json_form",
         "typed_json",
         "storage.leases",

@@ -102,7 +102,7 @@ def test_the_package_lists_exactly_the_promised_names():
     """`dir` and `__all__` agree, and each name can be imported."""
     promised = {
         "Calibration",
-        "ComparisonResult",
+        "ComparisonRecord",
         "Group",
         "GroupRewards",
         "Scorer",

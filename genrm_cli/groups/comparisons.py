@@ -232,7 +232,7 @@ def verdicts_by_judge(judged: JudgedGroup, plan: GroupPlan) -> JudgeVerdicts:
     for (number, repeat, shown), outcome in judged.results:
         if number < count:
             verdicts = pairs.setdefault(Comparison(shown[0], shown[1], repeat), [None] * count)
-            verdicts[number] = verdict_of(outcome, plan)
+            verdicts[number] = verdict_of(outcome, plan.default)
     # Results come in the order of the answers; sums must not depend on it.
     return {pair: pairs[pair] for pair in sorted(pairs, key=_by_repeat)}
 
@@ -287,11 +287,11 @@ def _filled(grades: Mapping[_GradeId, float], repeats: int) -> dict[_GradeId, fl
     return filled
 
 
-def verdict_of(outcome: Outcome, plan: GroupPlan) -> Verdict | None:
+def verdict_of(outcome: Outcome, default: Verdict | None) -> Verdict | None:
     """Return the verdict of a pairwise request, or the default that the user asked for; None for a
     failure.
     """
-    return outcome.result if isinstance(outcome.result, Verdict) else plan.default
+    return outcome.result if isinstance(outcome.result, Verdict) else default
 
 
 def used_verdicts(by_judge: JudgeVerdicts) -> Verdicts:

@@ -29,9 +29,9 @@ def count_whole_group(
     metrics.lines += judged.size
     metrics.rollouts += judged.size
     metrics.rollouts_in_groups += judged.size if judged.size > 1 else 0
-    metrics.comparisons_planned += len(rewards.comparisons)
-    for comparison in rewards.comparisons:
-        metrics.add_outcome(comparison.outcome)
+    metrics.comparisons_planned += len(judged.results)
+    for _, outcome in judged.results:
+        metrics.add_outcome(outcome)
     count_group(metrics, judged, rewards, plan)
 
 
@@ -108,17 +108,19 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.gated += total is not None and total.value is not None and bool(total.gated_by)
         metrics.statuses[score.status] += 1
         metrics.rewards_on_defaults += score.defaulted > 0
-        metrics.shortened_rollouts += score.shortened > 0
-        metrics.neutralised += score.neutralised > 0
+        metrics.shortened_rollouts += score.shortened is not None
+        metrics.neutralised += score.neutralised is not None
         metrics.copies += score.equal_to is not None
-        if score.status == "scored" and score.numbers.reward is not None:
-            metrics.reward.add(score.numbers.reward)
-        if (why := score.why_unscored) is not None:
-            metrics.unscored_reasons[why.reason] += 1
-            if why.detail:
-                metrics.unscored_examples.setdefault(why.reason.value, why.detail)
+        if score.status == "scored" and score.reward is not None:
+            metrics.reward.add(score.reward)
+        reason = score.reason
+        if reason is not None:
+            metrics.unscored_reasons[reason] += 1
+            detail = (score.reason_text or "").removeprefix(reason.text).removeprefix(": ")
+            if detail:
+                metrics.unscored_examples.setdefault(reason.value, detail)
             # Another line stands for a superseded one.
-            counts = why.reason not in (Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
+            counts = reason not in (Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
             metrics.unscored_in_groups += counts and (len(scores) > 1 or judged.key is None)
 
 

@@ -1,7 +1,7 @@
 """The components of a judged group, and the totals that they make."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from genrm_cli.groups.comparisons import JudgedVerdicts
@@ -127,14 +127,13 @@ class GroupComponents:
             for name, given in values.items()
             if all(given[index] is not None for index in rows)
         }
-        optional = set(rewards.total.optional) - complete
-        weights = tuple(weight for weight in rewards.total.weights if weight[0] not in optional)
-        table = replace(rewards.total, weights=weights)
+        table = rewards.total
+        dropped = set(table.optional) - complete
         totals = []
         for index in range(judged.size):
             own = {name: given[index] for name, given in values.items()}
             sizes = (
                 {} if clusters is None else dict.fromkeys(rewards.divided, clusters.sizes[index])
             )
-            totals.append(compose_total(own, table, sizes, judged.gated.get(index, ())))
+            totals.append(compose_total(own, table, sizes, judged.gated.get(index, ()), dropped))
         return totals

@@ -2,117 +2,51 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from genrm_cli.groups.comparisons import JudgedVerdicts, JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.plan import GroupPlan, RewardPlan
+from genrm_cli.groups.records import FORMAT, ComparisonRecord, ScoredLine, outcome_fields
 from genrm_cli.metrics.half_plans import HalfSums
 from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column
-from genrm_cli.rewards.compose import RolloutReward, Total, weight_of
+from genrm_cli.rewards.compose import Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.verdicts import Explanation, Failure, Outcome, Reason, Verdict
-
-Status = Literal["scored", "single", "unscored"]
-"""`single`: the only rollout of its group, with the score that the user asked for."""
+from genrm_cli.typed_json import amended
+from genrm_cli.verdicts import Explanation, Grades, Reason
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutScore:
-    """The result of one rollout.
-
-    Attributes:
-        numbers: base score, adjustments, reward, rank and advantage; None without a reward.
-        why_unscored: why there is no reward; None if there is one.
-        standard_error: standard error of the base score against the group's mean; None if unknown.
-        comparisons: number of verdicts that count for it.
-        failed: number of failed requests about it.
-        defaulted: number of comparisons that count with a default (setting `compat`).
-        total: the derivation of the reward from components; None if the reward comes from verdicts
-            alone.
-        shortened: characters cut out of its prompt and response so that they fit into the judges'
-            context.
-        neutralised: places where its text was broken up for the judge.
-        equal_to: index of the rollout whose comparisons count for it, too, as the judge sees no
-            difference; None for its own.
-    """
-
-    index: int
-    numbers: RolloutReward
-    status: Status
-    why_unscored: Explanation | None
-    standard_error: float | None
-    comparisons: int
-    failed: int
-    defaulted: int
-    total: Total | None = None
-    shortened: int = 0
-    neutralised: int = 0
-    equal_to: int | None = None
-
-    @property
-    def reward(self) -> float | None:
-        """The number for the trainer; None for an unscored rollout."""
-        return self.numbers.reward
-
-    @property
-    def reason(self) -> Reason | None:
-        """Why there is no reward, as a code; None if there is one."""
-        return None if self.why_unscored is None else self.why_unscored.reason
-
-    @property
-    def reason_text(self) -> str | None:
-        """Why there is no reward, as a sentence; None if there is one."""
-        return None if self.why_unscored is None else self.why_unscored.text
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonResult:
-    """One request about a group and its result.
-
-    Attributes:
-        shown: indices of the rollouts shown, in the order shown: two of a pair, one alone, or a
-            whole group.
-        repeat: number of the repeat, from 0.
-        verdict: the verdict that counts; None for a failure and for grades.
-        outcome: the verdict, grades or failure, with calls, tokens and latency.
-        component: the component that was graded; None for a request whose verdict counts.
-    """
-
-    group: str | None
-    judge: str
-    shown: tuple[int, ...]
-    repeat: int
-    verdict: Verdict | None
-    outcome: Outcome
-    component: str | None = None
-
-    @property
-    def failure(self) -> Failure | None:
-        """Why the judge gave no verdict; None if it gave one."""
-        return self.outcome.result if isinstance(self.outcome.result, Failure) else None
-
-
-def results_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonResult]:
+def comparisons_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonRecord]:
     """Return the requests about a group and their results, judges before graders."""
-    results = []
+    records = []
     for request, outcome in judged.results:
         judge = plan.asked[request.judge]
-        is_pair = judge.component is None and len(request.shown) == 2
-        results.append(
-            ComparisonResult(
+        shown = request.shown
+        is_pair = judge.component is None and len(shown) == 2
+        fields = outcome_fields(outcome, verdict_of(outcome, plan.default) if is_pair else None)
+        if isinstance(outcome.result, Grades) and outcome.result.places:
+            # Graders answer in the order shown, and may leave out responses.
+            by_place = dict(outcome.result.by_place())
+            fields["grades"] = tuple(by_place.get(place) for place in range(len(shown)))
+        # Where the reply can be found, if it does not stand here.
+        key = None if plan.keep_replies or not outcome.journal_key else outcome.journal_key.hex()
+        records.append(
+            ComparisonRecord(
+                format=FORMAT,
                 group=judged.key,
-                judge=judge.name,
-                shown=request.shown,
-                repeat=request.repeat,
-                verdict=verdict_of(outcome, plan) if is_pair else None,
-                outcome=outcome,
                 component=judge.component,
+                i=shown[0] if len(shown) <= 2 else None,
+                j=shown[1] if len(shown) == 2 else None,
+                shown=shown if len(shown) > 2 else None,
+                judge_idx=request.repeat,
+                judge=judge.name,
+                reply=outcome.reply_text,
+                journal_key=key,
+                **fields,
             )
         )
-    return results
+    return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,34 +55,36 @@ class GroupRewards:
 
     Attributes:
         key: key of the group.
-        scores: n results, with everything known about each rollout.
+        scores: n scored lines, with everything known about each rollout.
         verdicts: verdicts behind the rewards, by comparison.
         by_judge: the verdicts of each judge by comparison, None for a failure.
         reliability: share of the spread of the base scores that is signal, 0 to 1; None if unknown,
             as it is without a calibration.
         columns: all components by name; empty if rewards come from verdicts alone.
         clusters: near-duplicates; None if diversity is not configured.
-        comparisons: every request about the group, with its verdict, grades or failure.
+        comparisons: every request about the group, with its verdict, grades or failure; of these,
+            `recalled` have their answer from the journal.
+        calls: made for the others.
         interval: 95 % interval of the reliability; None if unknown.
         chance: probability that responses of equal quality spread as much; None if unknown.
         halves: how far two halves of its verdicts agree; None where that was not computed.
-        weight: by which advantages of unit variance are multiplied.
         failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
             has no rewards because of it.
     """
 
     key: str | None
-    scores: list[RolloutScore]
+    scores: list[ScoredLine]
     verdicts: Verdicts
     by_judge: JudgeVerdicts
     reliability: float | None
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
-    comparisons: list[ComparisonResult] = field(default_factory=list)
+    comparisons: list[ComparisonRecord] = field(default_factory=list)
+    recalled: int = 0
+    calls: int = 0
     interval: tuple[float, float] | None = None
     chance: float | None = None
     halves: HalfSums | None = None
-    weight: float = 1.0
     failed_figures: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -166,12 +102,7 @@ class GroupRewards:
 
         0 if all rewards are equal, or only one rollout has a reward.
         """
-        return [self.advantage_of(score) for score in self.scores]
-
-    def advantage_of(self, score: RolloutScore) -> float | None:
-        """Return the advantage of a rollout of this group; None for an unscored one."""
-        unit = score.numbers.advantage
-        return None if unit is None else self.weight * unit
+        return [score.advantage for score in self.scores]
 
     @property
     def variance(self) -> float | None:
@@ -180,10 +111,17 @@ class GroupRewards:
         return sample_variance(known) if len(known) > 1 else None
 
     def scaled(self, kind: str, pool: float | None) -> "GroupRewards":
-        """Return the same rewards, with advantages for a run in which rewards have this mean
-        variance.
+        """Return the same rewards, with advantages of unit variance scaled for a run in which
+        rewards have this mean variance.
         """
-        return replace(self, weight=weight_of(kind, self.variance, pool, self.reliability))
+        weight = weight_of(kind, self.variance, pool, self.reliability)
+        if weight == 1.0:
+            return self
+        scores = [
+            score if score.advantage is None else amended(score, advantage=weight * score.advantage)
+            for score in self.scores
+        ]
+        return replace(self, scores=scores)
 
     @property
     def standard_errors(self) -> list[float | None]:
@@ -208,7 +146,7 @@ class GroupRewards:
         return f"<GroupRewards {self.key!r}: rewards [{rewards}], {counts}>"
 
     @property
-    def failures(self) -> list[ComparisonResult]:
+    def failures(self) -> list[ComparisonRecord]:
         """The requests without a verdict or grades; `failure.kind` and `failure.detail` say why."""
         return [comparison for comparison in self.comparisons if comparison.failure is not None]
 
@@ -216,7 +154,7 @@ class GroupRewards:
 def why_unscored(
     index: int,
     group: JudgedVerdicts,
-    plan: GroupPlan,
+    rewards: RewardPlan,
     total: Total | None,
     columns: Mapping[str, Column],
     *,
@@ -227,7 +165,7 @@ def why_unscored(
     Args:
         index: of the rollout.
         group: all planned comparisons of its group, with their verdicts.
-        plan: plan of the run.
+        rewards: how verdicts become rewards.
         total: the total of its components; None if its reward comes from verdicts alone.
         columns: the components of the group.
         is_noisy: whether it has a base score, in a group whose reliability is too low.
@@ -239,7 +177,9 @@ def why_unscored(
     if total is not None and not total.missing:
         return Explanation(Reason.NO_COMPONENT)
     missing = () if total is None else total.missing
-    if missing and not any(_follows_from_verdicts(index, name, group, plan) for name in missing):
+    if missing and not any(
+        _follows_from_verdicts(index, name, judged, rewards) for name in missing
+    ):
         failure = columns[missing[0]].failure if missing[0] in columns else None
         detail = f"{missing[0]} ({failure})" if failure else missing[0]
         return Explanation(Reason.COMPONENT_MISSING, detail)
@@ -256,13 +196,13 @@ def why_unscored(
     return _why_no_verdict(judged.copies.get(index, index), group)
 
 
-def _follows_from_verdicts(index: int, name: str, group: JudgedVerdicts, plan: GroupPlan) -> bool:
+def _follows_from_verdicts(index: int, name: str, judged: JudgedGroup, rewards: RewardPlan) -> bool:
     """Whether a component is missing for the same reason as verdicts."""
-    source = plan.rewards.sources[name]
-    is_missing = name in plan.rewards.from_verdicts
-    if group.judged.not_compared[index] is not None:
+    source = rewards.sources[name]
+    is_missing = name in rewards.from_verdicts
+    if judged.not_compared[index] is not None:
         return is_missing or source in ("judge", "rules", "responses")
-    is_mixed = group.judged.mixed is not None and source in ("judge", "responses")
+    is_mixed = judged.mixed is not None and source in ("judge", "responses")
     return is_missing or is_mixed
 
 

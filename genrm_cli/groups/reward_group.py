@@ -12,7 +12,8 @@ from genrm_cli.groups.comparisons import JudgedVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.group_components import GroupComponents
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import GroupRewards, RolloutScore, Status, results_of, why_unscored
+from genrm_cli.groups.records import FORMAT, DiversityRecord, ScoredLine, Status
+from genrm_cli.groups.results import GroupRewards, comparisons_of, why_unscored
 from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.rewards.component import Column, Values
 from genrm_cli.rewards.compose import (
@@ -199,25 +200,48 @@ class _EstimatedGroup:
             if request.judge < len(self.plan.judges) and isinstance(outcome.result, Failure):
                 failed.update(request.shown)
         scored: Status = "single" if self.has_default else "scored"
+        judge = self.plan.judge_name
+        is_baseline = self.plan.is_baseline
+        failures = {name: each.failure for name, each in columns.items() if each.failure} or None
         scores = []
         for index, (reward, total) in enumerate(zip(rewards, totals, strict=True)):
             # A copy counts what was asked about its original.
             own = judged.copies.get(index, index)
             why = self._why_unscored(index, total, columns) if reward.reward is None else None
+            notes = {name: column.note(index) for name, column in columns.items()}
+            # Most rollouts have nothing of what is None here, and their lines stay short.
             scores.append(
-                RolloutScore(
+                ScoredLine(
+                    format=FORMAT,
+                    reliability=self.estimate.reliability,
+                    adjustments=reward.adjustments,
+                    group=judged.key,
+                    group_size=judged.size,
                     index=index,
-                    numbers=reward,
+                    defaulted=defaulted[own],
+                    judge=judge,
+                    is_baseline=is_baseline,
+                    component_notes={name: note for name, note in notes.items() if note}
+                    if columns
+                    else None,
+                    component_failures=failures,
+                    total=total,
+                    diversity=None if clusters is None else _diversity_of(index, clusters),
+                    neutralised=judged.neutralised.get(own) or None,
+                    equal_to=judged.copies.get(index),
+                    reward=reward.reward,
                     status="unscored" if why else scored,
-                    why_unscored=why,
+                    reason=None if why is None else why.reason,
+                    reason_text=None if why is None else why.text,
+                    base_score=reward.base_score,
                     standard_error=None if reward.base_score is None else errors[index],
+                    rank=reward.rank,
+                    advantage=reward.advantage,
                     comparisons=compared[own],
                     failed=failed[own],
-                    defaulted=defaulted[own],
-                    total=total,
-                    shortened=judged.shortened.get(own, 0),
-                    neutralised=judged.neutralised.get(own, 0),
-                    equal_to=judged.copies.get(index),
+                    components={name: column.values[index] for name, column in columns.items()}
+                    or None,
+                    shortened=judged.shortened.get(own) or None,
                 )
             )
         return GroupRewards(
@@ -228,7 +252,11 @@ class _EstimatedGroup:
             reliability=self.estimate.reliability,
             columns=columns,
             clusters=clusters,
-            comparisons=results_of(judged, self.plan),
+            comparisons=comparisons_of(judged, self.plan),
+            recalled=sum(outcome.from_journal for _, outcome in judged.results),
+            calls=sum(
+                outcome.attempts for _, outcome in judged.results if not outcome.from_journal
+            ),
             interval=self.estimate.interval,
             chance=self.estimate.chance,
             halves=self.estimate.halves,
@@ -244,7 +272,7 @@ class _EstimatedGroup:
             return self.judged.not_compared[index] or why
         own = self.judged.copies.get(index, index)
         is_noisy = self.is_noisy and self.estimate.base_scores[own] is not None
-        return why_unscored(index, self.group, self.plan, total, columns, is_noisy=is_noisy)
+        return why_unscored(index, self.group, self.plan.rewards, total, columns, is_noisy=is_noisy)
 
     def _base_scores(self) -> Values:
         """Return the base scores, none of rollouts with too few verdicts."""
@@ -276,3 +304,9 @@ class _EstimatedGroup:
         for index in self.blank_losers:
             scores[index] = min(MIN_SCORE, *known)
         return scores
+
+
+def _diversity_of(index: int, clusters: Clusters) -> DiversityRecord:
+    return DiversityRecord(
+        cluster=clusters.numbers[index], size=clusters.sizes[index], failed=clusters.failed
+    )

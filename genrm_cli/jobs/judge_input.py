@@ -14,7 +14,7 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.open_judges import OpenJudges
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
-from genrm_cli.scored.write_lines import comparison_json, scored_line
+from genrm_cli.scored.write_lines import comparison_json, line_json
 from genrm_cli.storage.encoding.records import render_record
 
 _GROUPS_AT_ONCE = 64  # scored together: many groups cost little more than one
@@ -73,7 +73,7 @@ def conclude(
             if run.stop.is_set():
                 raise StoppedError
             count_group(run.metrics, judged, result, index.plan)
-            lines = [scored_line(score, result, index.plan) for score in result.scores]
+            lines = [line_json(line, index.plan.rewards) for line in result.scores]
             scores.enter_lines(rows, lines, result.variance if is_pooled else None)
             for each in result.comparisons:
                 line = render_record(comparison_json(each, with_reply=index.plan.keep_replies))

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 import orjson
 
 from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.rewards.compose import weight_of
 from genrm_cli.rollouts.formats import Score
-from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.lines import ScoredLine
+from genrm_cli.scored.write_lines import score_of
 from genrm_cli.storage.spool import Pieces, Spool
 
 
@@ -63,7 +63,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         self._spool.close()
 
     def enter_lines(
-        self, rows: Sequence[int], lines: Iterable[ScoredLine], variance: float | None
+        self, rows: Sequence[int], lines: Iterable[Record], variance: float | None
     ) -> None:
         """Keep the scored lines of the rows of a group; if advantages are pooled, with the variance
         of its rewards.
@@ -71,7 +71,7 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         if variance is not None:
             self._variances.add(variance)
         for row, line in zip(rows, lines, strict=True):
-            self._lines.add(row, orjson.dumps((to_json(line), variance)))
+            self._lines.add(row, orjson.dumps((line, variance)))
 
     def read_score(self, row: int) -> Score:
         """Return the score of a row, with the advantage that it has among all groups entered."""
@@ -79,4 +79,4 @@ class ScoreStore(AbstractContextManager["ScoreStore"]):
         detail, variance = orjson.loads(self._lines[row])
         if variance is not None and detail["advantage"] is not None:
             detail["advantage"] *= weight_of("pooled", variance, self._variances.mean, None)
-        return Score(detail.pop("reward"), detail)
+        return score_of(detail)

@@ -3,7 +3,7 @@ rollout of a group.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -118,20 +118,28 @@ def weight_of(
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """The total of one rollout and its derivation.
+    """The derivation of a reward from components.
 
     Attributes:
-        value: the total; None if a required component is missing.
+        gates: least values of components.
         terms: weight times component of each present component with a weight.
         gated_by: components below their gates; any of them makes the value 0.
         missing: missing components that prevent a value; empty if there is a value, or if all
             weights are 0.
     """
 
-    value: float | None
+    weights: Mapping[str, float]
     terms: Mapping[str, float]
-    gated_by: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    gates: Mapping[str, float]
+    gated_by: tuple[str, ...]
+    missing: tuple[str, ...]
+
+    @property
+    def value(self) -> float | None:
+        """The reward; None if a required component is missing, or all optional ones."""
+        if self.missing or not self.terms:
+            return None
+        return 0.0 if self.gated_by else math.fsum(self.terms.values())
 
 
 def compose_total(
@@ -139,13 +147,14 @@ def compose_total(
     table: TotalTable,
     sizes: Mapping[str, int] | None = None,
     broken: Sequence[str] = (),
+    dropped: Collection[str] = (),
 ) -> Total:
     """Weigh and add the components of a rollout, then apply gates.
 
     Missing takes precedence over gated: without a component that a weight or a gate requires, the
     value is None, not 0. It is also None if every optional component is missing. Components are
     divided by `sizes`, of clusters, before they are weighted; gates apply to the undivided ones.
-    `broken` gates are known to be."""
+    `broken` gates are known to be; `dropped` components are optional and do not count."""
     sizes = sizes or {}
     weights = dict(table.weights)
     present = {name: value for name, value in components.items() if value is not None}
@@ -153,7 +162,7 @@ def compose_total(
     terms = {
         name: weight * present[name] / sizes.get(name, 1) + 0.0
         for name, weight in weights.items()
-        if name in present
+        if name in present and name not in dropped
     }
     closed = (
         name
@@ -164,6 +173,6 @@ def compose_total(
     required = [name for name in weights if name not in table.optional]
     required += [name for name, _ in table.gates]
     missing = tuple(name for name in dict.fromkeys(required) if name not in present)
-    if missing or not terms:
-        return Total(None, terms, gated_by, missing or tuple(weights))
-    return Total(0.0 if gated_by else math.fsum(terms.values()), terms, gated_by)
+    if not terms and not missing:
+        missing = tuple(name for name in weights if name not in dropped)
+    return Total(weights, terms, dict(table.gates), gated_by, missing)

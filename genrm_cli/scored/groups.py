@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrm_cli.errors import InputError, SettingRef
+from genrm_cli.groups.records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.rollouts.views import with_one_reading
 from genrm_cli.scored.files import REMEDY, ScoredInput, read_run_record
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredLine, ScoredRollout
+from genrm_cli.scored.lines import ScoredGroup, ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.rollout_store import RolloutStore
 from genrm_cli.scored.run_record import RunRecord
@@ -29,7 +30,7 @@ from genrm_cli.storage.location import is_stream, sibling
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
-from genrm_cli.typed_json import parse_json
+from genrm_cli.typed_json import amended, parse_json
 from genrm_cli.verdicts import Verdict
 
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
@@ -145,7 +146,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         # Parsed again: as objects, the comparisons of a run would take most of the memory.
         comparison = parse_json(ComparisonRecord, self._comparisons[number])
         if comparison.reply is None:
-            return replace(comparison, reply=self._reply_of(comparison))
+            return amended(comparison, reply=self._reply_of(comparison))
         return comparison
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:

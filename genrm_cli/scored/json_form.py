@@ -1,4 +1,4 @@
-"""Dataclasses as JSON, and back: one definition of each format for its writer, its reader and its
+"""Records as JSON, and back: one definition of each format for its writer, its reader and its
 JSON Schema.
 
 A field whose default is None is written only if it is not None; all others are always written.
@@ -22,7 +22,10 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def to_json(record: object) -> Record:
-    """Return a dataclass as a JSON object."""
+    """Return a dataclass or a `msgspec.Struct` as a JSON object."""
+    if isinstance(record, msgspec.Struct):
+        built: Record = msgspec.to_builtins(record)
+        return built
     form: Any = type(record)
     written: Record = {}
     for name, is_optional in _members(form):
@@ -39,7 +42,7 @@ def _written(value: Any) -> Any:
         return {name: _written(each) for name, each in value.items()}
     if isinstance(value, StrEnum):
         return value.value
-    if is_dataclass(value):
+    if is_dataclass(value) or isinstance(value, msgspec.Struct):
         return to_json(value)
     return [_written(each) for each in value]
 

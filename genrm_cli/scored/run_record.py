@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from genrm_cli.groups.records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.half_plans import HalfPlanSummary
@@ -13,7 +14,6 @@ from genrm_cli.metrics.running_stats import LatencySummary, Statistics
 from genrm_cli.metrics.session_metrics import SessionSummary
 from genrm_cli.metrics.verdict_counts import CountOf, FailingText
 from genrm_cli.scored.json_form import json_schemas
-from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
 from genrm_cli.storage.contract import InputIdentity, Mark
 from genrm_cli.verdicts import ProbeResult, StoppedBy
 

@@ -21,7 +21,6 @@ from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rewards.shaping import TextShape
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.write_lines import scored_line
 from genrm_cli.settings.components import Shaping
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.settings.table import settings_from
@@ -176,8 +175,7 @@ def check_run(seed: int) -> None:
     metrics = RunMetrics()
     metrics.verdict_sums = statistics.numbers()
     for group, rewards in zip(groups, reward_verdicts(judged, plan, statistics.fit()), strict=True):
-        for score in rewards.scores:
-            line = scored_line(score, rewards, plan)
+        for line in rewards.scores:
             assert orjson.dumps(to_json(line))
             assert (line.reward is None) == (line.reason is not None)
             for number in (line.reward, line.advantage, line.standard_error):

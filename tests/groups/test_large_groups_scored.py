@@ -18,7 +18,7 @@ from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
-from genrm_cli.scored.write_lines import comparison_json, scored_line
+from genrm_cli.scored.write_lines import comparison_json, line_json
 from genrm_cli.settings.reward_settings import RewardSettings
 
 
@@ -40,7 +40,7 @@ def finish_group(size, plan):
     judged = asyncio.run(judge_group(Group("key", rollouts), plan, JudgeSet([LexicalJudge()])))
     (rewards,) = reward_verdicts([verdicts_of(judged, plan)], plan, Calibration())
     count_group(RunMetrics(), judged, rewards, plan)
-    assert len([scored_line(score, rewards, plan) for score in rewards.scores]) == size
+    assert len([line_json(line, plan.rewards) for line in rewards.scores]) == size
     assert len([comparison_json(each, with_reply=False) for each in rewards.comparisons]) == len(
         judged.results
     )

@@ -7,8 +7,9 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
+from msgspec import Struct
 
-from genrm_cli.scored.lines import ComparisonRecord, ScoredLine
+from genrm_cli.groups.records import ComparisonRecord, ScoredLine
 from genrm_cli.scored.run_record import RunRecord
 
 KINDS = (ScoredLine, ComparisonRecord, RunRecord)
@@ -51,5 +52,5 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(TEXTS, values_of(arguments[1]), max_size=3)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
-    assert is_dataclass(hint) or issubclass(hint, tuple), hint
+    assert is_dataclass(hint) or issubclass(hint, tuple | Struct), hint
     return st.deferred(lambda: records_of(hint))

@@ -12,11 +12,14 @@ from hypothesis import given
 from scored_lines import metrics, scored, verdict, write_lines
 
 from genrm_cli.errors import InputError
+from genrm_cli.groups.records import ScoredLine
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.scored.files import find_run_record, find_scored
 from genrm_cli.scored.groups import ScoredGroup, ScoredRun
-from genrm_cli.scored.lines import ScoredLine, parse_scored_line
+from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.lines import parse_scored_line
 from genrm_cli.scored.review_file import read_statuses
+from genrm_cli.scored.write_lines import score_of
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.store import Store
 
@@ -78,7 +81,7 @@ def test_a_scored_line_is_read_back_from_its_format(name, line):
     their order.
     """
     record = copy.deepcopy(OF_FORMAT[name])
-    FORMATS[name].annotate(record, [line.as_score()])
+    FORMATS[name].annotate(record, [score_of(to_json(line))])
     again = json.loads(json.dumps(record))
     (score,) = FORMATS[name].scores(again)
     assert parse_scored_line(score) == line

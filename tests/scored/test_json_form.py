@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from scored_lines import verdict
 
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.scored.json_form import json_schemas, to_json
-from genrm_cli.scored.lines import ComparisonRecord, RolloutResult
 from genrm_cli.scored.run_record import output_schema
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.typed_json import FormError, from_json, parse_json
@@ -36,7 +36,7 @@ OTHER_VALUES = st.sampled_from(
 )
 
 
-@pytest.mark.parametrize("kind", [*KINDS, RolloutResult])
+@pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_any_record_is_read_back_as_it_was_written(kind: type, data: st.DataObject) -> None:
     """As a line and as an indented document, with every field, null where its type allows it."""

@@ -12,7 +12,6 @@ from genrm_cli.cli.tables import Table, beginning, excerpts, names, numbers, pri
 from genrm_cli.errors import InputError, UsageError, counted
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.declare import setting
-from genrm_cli.verdicts import Grades
 
 if TYPE_CHECKING:
     from genrm_cli.groups.group import Group
@@ -62,7 +61,7 @@ def compare(
     for comparison in result.failures:
         if comparison.failure is not None:
             of = comparison.component or "comparison"
-            shown = ", ".join(map(str, comparison.shown))
+            shown = ", ".join(map(str, comparison.indices))
             say_warning(f"{of} of {shown} failed: {comparison.failure.detail}")
     if settings.output.json_output:
         print_json(compare_reply(result, result.rewards))
@@ -113,9 +112,8 @@ def _print_tables(group: "Group", result: "GroupRewards") -> None:
     heads = numbers("reward", "base", "rank", "advantage", *result.columns)
     table = Table([*names("response"), *heads, *excerpts("text")])
     for index, (rollout, score) in enumerate(zip(group.rollouts, result.scores, strict=True)):
-        of = score.numbers
         values = [column.values[index] for column in result.columns.values()]
-        figures = (of.reward, of.base_score, of.rank, result.advantage_of(score), *values)
+        figures = (score.reward, score.base_score, score.rank, score.advantage, *values)
         table.add(str(index), *map(number_text, figures), beginning(rollout.answer or "", 60))
     print_parts(table)
     if not result.comparisons:
@@ -123,16 +121,12 @@ def _print_tables(group: "Group", result: "GroupRewards") -> None:
     heads = numbers("score 1", "score 2", "ranking")
     table = Table([*names("shown", "judge"), *heads, *names("grades", "failure")])
     for comparison in result.comparisons:
-        verdict = comparison.verdict
-        figures = (None, None, None)
-        if verdict is not None:
-            figures = (verdict.score_1, verdict.score_2, verdict.ranking)
-        found = comparison.outcome.result
+        figures = (comparison.score_1, comparison.score_2, comparison.ranking)
         table.add(
-            ", ".join(map(str, comparison.shown)),
+            ", ".join(map(str, comparison.indices)),
             comparison.judge,
             *map(number_text, figures),
-            ", ".join(map(number_text, found.values)) if isinstance(found, Grades) else "",
+            ", ".join(map(number_text, comparison.grades or ())),
             "" if comparison.failure is None else comparison.failure.kind,
         )
     print_parts("", table)

@@ -15,8 +15,9 @@ from genrm_cli.settings.declare import setting
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
+    from genrm_cli.groups.records import ComparisonRecord
     from genrm_cli.rollouts.redaction import Mask
-    from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
+    from genrm_cli.scored.lines import ScoredGroup
 
 # A larger matrix fills several screens; the lines below it hold all verdicts.
 _MATRIX_MOST = 32

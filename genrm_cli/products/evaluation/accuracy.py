@@ -8,6 +8,7 @@ from enum import StrEnum
 from statistics import NormalDist, fmean, median
 from typing import Literal
 
+from genrm_cli.groups.records import FailureRecord
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import (
@@ -18,7 +19,6 @@ from genrm_cli.metrics.running_stats import (
     clustered_interval,
     wilson_interval,
 )
-from genrm_cli.scored.lines import OutcomeRecord
 from genrm_cli.verdicts import MIDDLE_RANKING, FailureKind, Verdict, preferred, sign_of
 
 
@@ -40,7 +40,7 @@ _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRecord(OutcomeRecord):
+class OrderRecord:
     """The result of a pair in one order; without a verdict, `result` is None.
 
     Calls, tokens and latency are those of this run, or of the run that filled the journal.
@@ -51,6 +51,22 @@ class OrderRecord(OutcomeRecord):
 
     result: Preference | None
     repeats: tuple[Repeat | None, ...]
+    score_1: float | None
+    score_2: float | None
+    ranking: float | None
+    failure: FailureRecord | None
+    attempts: int
+    latency_s: float
+    prompt_tokens: int
+    completion_tokens: int
+    grades: tuple[float | None, ...] | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None for a failure."""
+        if self.score_1 is None or self.score_2 is None or self.ranking is None:
+            return None
+        return Verdict(self.score_1, self.score_2, self.ranking)
 
     @property
     def credit(self) -> float | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.compile import compile_plan
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task
 from genrm_cli.jobs.judging_session import PlanEvent
@@ -16,7 +17,6 @@ from genrm_cli.pairing.lists import ListPlan, RolloutList
 from genrm_cli.products.evaluation.labelled_pairs import ID_FIELD, LABELLED_FIELD, Case
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
-from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.settings import changed
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from genrm_cli.groups.comparisons import join_verdicts
+from genrm_cli.groups.records import outcome_fields
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, Repeat, preference_of
 from genrm_cli.products.evaluation.labelled_pairs import Case
-from genrm_cli.scored.write_lines import outcome_fields
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 _NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))

@@ -8,10 +8,10 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.products.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.products.export.export_options import ExportOptions
-from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.verdicts import preferred, sign_of
 
 

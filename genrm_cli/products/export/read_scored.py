@@ -8,6 +8,7 @@ from functools import partial
 from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
+from genrm_cli.groups.records import ScoredLine
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.products.export.candidates import Candidate, Drop, digest_of_items
@@ -26,7 +27,7 @@ from genrm_cli.rollouts.rollout import (
 )
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
-from genrm_cli.scored.lines import ScoredGroup, ScoredLine, ScoredRollout
+from genrm_cli.scored.lines import ScoredGroup, ScoredRollout
 from genrm_cli.scored.review_file import APPROVED, PENDING, own_status, read_statuses
 from genrm_cli.settings import Settings
 from genrm_cli.storage.store import Store

@@ -6,9 +6,10 @@ from itertools import combinations, product
 from statistics import fmean
 
 from genrm_cli.groups.comparisons import join_verdicts
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.products.ranking.outcomes import OutcomeTable
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout
+from genrm_cli.scored.lines import ScoredGroup, ScoredRollout
 from genrm_cli.verdicts import FailureKind, Reason, Verdict, preferred
 
 Shown = tuple[int, int]

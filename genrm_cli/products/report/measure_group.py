@@ -5,11 +5,12 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rollouts.rollout import words_of
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup
+from genrm_cli.scored.lines import ScoredGroup
 from genrm_cli.verdicts import FailureKind, Verdict
 
 _PUNCTUATION = string.punctuation.encode()

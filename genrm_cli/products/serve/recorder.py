@@ -19,11 +19,12 @@ from genrm_cli.rollouts.formats import Score, recognise
 from genrm_cli.rollouts.redaction import Mask, mask_of, masked_values
 from genrm_cli.scored.describe_run import run_record, run_totals
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.write_lines import comparison_json, scored_line
+from genrm_cli.scored.write_lines import comparison_json, scores_of
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.record_files import RecordFiles
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import amended
 
 _OF_COMPARE = "response_objs"
 
@@ -74,7 +75,9 @@ class Recorder(RecordFiles):
     def add_late(self, member: Member, rewards: GroupRewards, index: int) -> None:
         """Record a late member, apart from its group; its comparisons are in the journal."""
         # The other lines are already in the file, with the rewards of their first reply.
-        alone = replace(rewards, scores=[rewards.scores[index]], comparisons=[])
+        alone = replace(
+            rewards, scores=[amended(rewards.scores[index], group_size=1)], comparisons=[]
+        )
         self._append_group(rewards.key, b"", scored_lines([member], alone, self._plan, self._mask))
 
     def _append_group(self, key: str | None, *parts: bytes) -> None:
@@ -104,7 +107,7 @@ def scored_lines(
     """Return the lines of a group in its order, masked, each with its reward; a compare request is
     one line.
     """
-    scores = [scored_line(score, rewards, plan).as_score() for score in rewards.scores]
+    scores = scores_of(rewards.scores, plan.rewards)
     if members and isinstance(
         members[0].line.get(_OF_COMPARE), dict
     ):  # one response of a compare request

@@ -21,7 +21,7 @@ from genrm_cli.metrics.running_stats import (
 )
 from genrm_cli.pairing.pairs import AGAINST_FIRST, PairingPlan
 from genrm_cli.products.serve.served_scorer import ServedScorer
-from genrm_cli.rewards.compose import NO_REWARD
+from genrm_cli.rewards.shaping import Adjustments
 from genrm_cli.rollouts.group_keys import digest_of_prompt
 from genrm_cli.rollouts.rollout import Item, Rollout, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
@@ -29,6 +29,7 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import amended
 from genrm_cli.verdicts import Outcome, preferred
 
 
@@ -170,12 +171,22 @@ class ReferenceAnswers:
         calibration = self._scorer.running.fitted
         (rewards,) = reward_verdicts([verdicts_of(judged, plan)], plan, calibration)
         scores = [
-            replace(
+            amended(
                 score,
                 index=index,
-                numbers=NO_REWARD._replace(reward=won[index + 1]),
+                group_size=judged.size - 1,
+                reliability=None,
+                adjustments=Adjustments(),
+                reward=won[index + 1],
                 status="unscored" if won[index + 1] is None else "scored",
-                why_unscored=score.why_unscored if won[index + 1] is None else None,
+                reason=score.reason if won[index + 1] is None else None,
+                reason_text=score.reason_text if won[index + 1] is None else None,
+                base_score=None,
+                rank=None,
+                advantage=None,
+                components=None,
+                component_notes=None,
+                component_failures=None,
                 equal_to=None,
             )
             for index, score in enumerate(rewards.scores[1:])

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from genrm_cli.errors import counted
-from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.products.serve.reference_answers import WinRate
 
@@ -68,16 +69,15 @@ class GroupCounts:
     ) -> Self:
         """Count a group of this expected size."""
         known = [reward for reward in rewards.rewards if reward is not None]
-        outcomes = [each.outcome for each in rewards.comparisons]
         failures = rewards.failures
         return cls(
             size=size,
             came=len(rewards.scores),
             scored=len(known),
-            comparisons=len(outcomes),
+            comparisons=len(rewards.comparisons),
             failed=len(failures),
-            from_journal=sum(outcome.from_journal for outcome in outcomes),
-            calls=sum(outcome.attempts for outcome in outcomes if not outcome.from_journal),
+            from_journal=rewards.recalled,
+            calls=rewards.calls,
             reliability=rewards.reliability,
             chance=rewards.chance,
             worth_training=None if rewards.chance is None else rewards.chance < _LIKELY_CHANCE,
@@ -131,7 +131,7 @@ class GroupAnswer:
     def __post_init__(self) -> None:
         self._indices.update((id_, index) for index, id_ in enumerate(self.ids))
 
-    def score_of(self, id_: str) -> RolloutScore:
+    def score_of(self, id_: str) -> ScoredLine:
         """Return the result of a member."""
         return self.rewards.scores[self._indices[id_]]
 

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from genrm_cli.group_scorer import GroupScorer
-from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan

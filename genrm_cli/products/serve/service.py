@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from genrm_cli.errors import StorageError
-from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.json_types import whole_characters

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
+from genrm_cli.groups.records import ScoredLine
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.rules.transcript import Effect, Finding
 from genrm_cli.products.sessions.session_rules import RULES
@@ -18,7 +19,7 @@ from genrm_cli.rollouts.formats.episodes.session_safety import SAFE_FROM, safety
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import parse_scenario
 from genrm_cli.scored.files import ScoredInput
-from genrm_cli.scored.lines import ScoredLine, ScoredRollout
+from genrm_cli.scored.lines import ScoredRollout
 from genrm_cli.scored.parse_lines import iter_scored
 from genrm_cli.scored.review_file import SUFFIX, own_status, read_statuses
 from genrm_cli.settings import Settings

@@ -21,7 +21,7 @@ from genrm_cli.products.sessions.session_rules import FORM, GUARD
 from genrm_cli.rollouts.formats.episodes.episode_lines import FORMAT, MASKED
 from genrm_cli.rollouts.formats.episodes.session_safety import SAFE_FROM, safety_of_components
 from genrm_cli.rollouts.formats.format import Score
-from genrm_cli.scored.write_lines import scored_line
+from genrm_cli.scored.write_lines import scores_of
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.components import GENRM, Component, TotalTable
 from genrm_cli.settings.panel import judges_of
@@ -111,8 +111,7 @@ class SessionJudge:
         return score
 
     def _scores_of(self, result: GroupRewards) -> list[Score]:
-        plan = self._scorer.plan
-        return [scored_line(score, result, plan).as_score() for score in result.scores]
+        return scores_of(result.scores, self._scorer.plan.rewards)
 
 
 @asynccontextmanager

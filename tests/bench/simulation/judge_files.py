@@ -4,9 +4,9 @@ from collections import defaultdict
 
 from bench.recorded import iter_recorded
 
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.encoding.records import parse_record
 from genrm_cli.storage.source import open_source

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.products.evaluation.pair_job import ListsInBothOrders, outcome_for
-from genrm_cli.scored.lines import ComparisonRecord
 from genrm_cli.verdicts import Failure, Grades
 
 WORDS = "word " * 8

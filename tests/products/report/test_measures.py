@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
 
+from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.metrics.running_stats import share_of
 from genrm_cli.products.report.content import tags_of
 from genrm_cli.products.report.measure_group import measure_group
 from genrm_cli.products.report.report_figures import facts_of, figures_of, histogram_of, mean_of
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
-from genrm_cli.scored.lines import ComparisonRecord, ScoredGroup, ScoredRollout, parse_scored_line
+from genrm_cli.scored.lines import ScoredGroup, ScoredRollout, parse_scored_line
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.scored.trust import judge_trust
 from genrm_cli.typed_json import from_json

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan

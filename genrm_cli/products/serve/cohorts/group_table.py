@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from genrm_cli.groups.arriving import ArrivingGroup
+from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.products.serve.cohorts.cohort import NO_ROLLOUT, Cohort
 from genrm_cli.products.serve.served_answers import GroupAnswer, GroupCounts

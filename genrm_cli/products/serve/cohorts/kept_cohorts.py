@@ -8,13 +8,13 @@ from typing import Self
 
 import orjson
 
-from genrm_cli.groups.results import GroupRewards, RolloutScore
+from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords
 from genrm_cli.products.serve.cohorts.cohort import NO_ROLLOUT, Cohort, Member
 from genrm_cli.products.serve.cohorts.group_table import ServedGroup
 from genrm_cli.products.serve.served_answers import GroupAnswer, GroupCounts
-from genrm_cli.rewards.component import Column
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.typed_json import parse_json
 
@@ -24,10 +24,8 @@ class KeptAnswer:
     """A `GroupAnswer` without comparisons."""
 
     ids: Sequence[str]
-    scores: list[RolloutScore]
-    columns: Mapping[str, Column]
+    scores: list[ScoredLine]
     counts: GroupCounts
-    weight: float
 
     @classmethod
     def of(cls, answer: GroupAnswer) -> Self:
@@ -36,9 +34,7 @@ class KeptAnswer:
         return cls(
             ids=answer.ids,
             scores=rewards.scores,
-            columns={name: Column(each.values) for name, each in rewards.columns.items()},
             counts=answer.counts,
-            weight=rewards.weight,
         )
 
     def answer(self, name: str) -> GroupAnswer:
@@ -49,8 +45,7 @@ class KeptAnswer:
             {},
             {},
             self.counts.reliability,
-            columns=self.columns,
-            weight=self.weight,
+            columns={},
         )
         return GroupAnswer(name, self.ids, rewards, self.counts)
 

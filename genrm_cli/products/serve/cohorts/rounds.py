@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from genrm_cli.groups.results import RolloutScore
+from genrm_cli.groups.records import ScoredLine
 from genrm_cli.products.serve.cohorts.cohort import Cohort, DisagreementError, Member
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.service import RewardService
@@ -237,7 +237,7 @@ class RoundsService:
         *,
         is_named: bool,
         asks_again: bool = True,
-    ) -> tuple[RolloutScore, GroupAnswer]:
+    ) -> tuple[ScoredLine, GroupAnswer]:
         """Join the cohort that a request means, as `RewardService.join` does; return the member's
         result, and all.
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from genrm_cli.errors import counted
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import RolloutScore
+from genrm_cli.groups.records import ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.http_server.router import parse_body
 from genrm_cli.json_types import Record, whole_characters, whole_text
@@ -68,7 +68,7 @@ class Call:
             raise UnreadableRecordError(f"as is {given!r}, expected reference")
         return given is not None
 
-    def number_of(self, score: RolloutScore, answer: GroupAnswer) -> float:
+    def number_of(self, score: ScoredLine, answer: GroupAnswer) -> float:
         """Return the reward of a rollout, or the user's replacement, which is counted.
 
         `mean` is the mean of the rewards in its group, or of all groups so far if its group has

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.results import RolloutScore
+from genrm_cli.groups.records import ScoredLine
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
@@ -72,7 +72,7 @@ async def _verify(call: Call) -> JsonReply:
     return JsonReply(row)
 
 
-def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call) -> Record:
+def _verified(row: Record, score: ScoredLine, answer: GroupAnswer, call: Call) -> Record:
     """Return a row with its reward, or masked and with a placeholder.
 
     Masked rows may count in the baseline of their group, so the placeholder is the mean of the
@@ -110,7 +110,7 @@ def _verified(row: Record, score: RolloutScore, answer: GroupAnswer, call: Call)
     return row
 
 
-def _components_of(score: RolloutScore) -> dict[str, float]:
+def _components_of(score: ScoredLine) -> dict[str, float]:
     """Return the weighted components of a reward; `limits` is what gates change, as they must
     add up.
     """

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from urllib.parse import unquote
 
-from genrm_cli.groups.results import ComparisonResult, RolloutScore
+from genrm_cli.groups.records import ComparisonRecord, ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.json_types import Record
 from genrm_cli.products.serve.served_answers import GroupAnswer
@@ -22,10 +22,17 @@ from genrm_cli.products.serve.shapes.call import (
 )
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.lines import OutcomeRecord
-from genrm_cli.scored.write_lines import outcome_fields, result_of
 from genrm_cli.settings.checks import first_repeated
 
+# What replies say of a response and of a comparison; the rest names them for readers of files.
+_OF_RESPONSE = (
+    *("reward", "status", "reason", "reason_text", "base_score", "standard_error", "rank"),
+    *("advantage", "comparisons", "failed", "components", "shortened"),
+)
+_OF_COMPARISON = (
+    *("score_1", "score_2", "ranking", "failure", "attempts", "latency_s", "prompt_tokens"),
+    *("completion_tokens", "grades"),
+)
 _COHORTS = "/v1/cohorts/"
 _MEMBERS = "/members/"
 _MEMBER_PATH = f"{_COHORTS}{{group_id:any}}{_MEMBERS}{{member_id:any}}"
@@ -64,9 +71,7 @@ async def _judge(call: Call) -> JsonReply:
         "id": name,
         "status": answer.counts.status,
         "rewards": [score.reward for score in scores],
-        "responses": [
-            _response_record(id_, score, answer) for id_, score in zip(ids, scores, strict=True)
-        ],
+        "responses": [_response_record(id_, score) for id_, score in zip(ids, scores, strict=True)],
         "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
         "metrics": asdict(answer.counts),
     }
@@ -89,7 +94,7 @@ async def _join(call: Call) -> JsonReply:
     content: Record = {
         "group_id": name,
         "group_status": answer.counts.status,
-        **_response_record(member_id, answer.score_of(member_id), answer),
+        **_response_record(member_id, answer.score_of(member_id)),
         "members": list(answer.ids),
         "metrics": asdict(answer.counts),
     }
@@ -123,18 +128,22 @@ def _id_in(quoted: str, name: str) -> str:
         raise UnreadableRecordError(f"{name} is not UTF-8") from None
 
 
-def _response_record(id_: str, score: RolloutScore, answer: GroupAnswer) -> Record:
-    return {"id": id_, **to_json(result_of(score, answer.rewards))}
+def _response_record(id_: str, score: ScoredLine) -> Record:
+    return {"id": id_, **_chosen(to_json(score), _OF_RESPONSE)}
 
 
-def _comparison_record(comparison: ComparisonResult, answer: GroupAnswer) -> Record:
-    shown = [answer.ids[index] for index in comparison.shown]
-    record: Record = {"shown": shown, "repeat": comparison.repeat, "judge": comparison.judge}
+def _comparison_record(comparison: ComparisonRecord, answer: GroupAnswer) -> Record:
+    shown = [answer.ids[index] for index in comparison.indices]
+    record: Record = {"shown": shown, "repeat": comparison.judge_idx, "judge": comparison.judge}
     if comparison.component is not None:
         record["component"] = comparison.component
-    if comparison.outcome.reply_text is not None:  # dropped without keep_replies
-        record["reply"] = comparison.outcome.reply_text
-    return record | to_json(OutcomeRecord(**outcome_fields(comparison.outcome, comparison.verdict)))
+    if comparison.reply is not None:  # dropped without keep_replies
+        record["reply"] = comparison.reply
+    return record | _chosen(to_json(comparison), _OF_COMPARISON)
+
+
+def _chosen(written: Record, names: Sequence[str]) -> Record:
+    return {name: written[name] for name in names if name in written}
 
 
 ROUTES: Sequence[Route] = (
