@@ -1,5 +1,4 @@
 import json
-import re
 from typing import Any
 
 import pytest
@@ -225,9 +224,9 @@ def test_defaults_of_the_reference_count_in_a_panel(genrm, call, judge_server, s
     assert metrics["std_individual_score"] == pytest.approx(1.0)
 
 
-def test_a_panel_is_evaluated_as_one_and_judge_by_judge(genrm, call, judge_server, start_judge):
+def test_a_panel_is_evaluated_as_one(genrm, call, judge_server, start_judge):
     """One judge takes the longer answer, the other always ties: joint figures are those of the
-    first, each judge has its own, and a second run asks nobody.
+    first, and a second run asks nobody.
     """
     other = start_judge()
     other.behave(verdict={"score_1": 3, "score_2": 3, "ranking": 3.5})
@@ -237,7 +236,5 @@ def test_a_panel_is_evaluated_as_one_and_judge_by_judge(genrm, call, judge_serve
     finished = call("eval pairs.jsonl -o m.json --json", **KEYS).ended(0)
     result = json.loads(finished.out)
     assert (result["figures"]["accuracy"]["value"], result["calls"]) == (1.0, 16)
-    assert [each["accuracy"]["value"] for each in result["by_judge"].values()] == [1.0, 0.5]
-    again = call("eval pairs.jsonl -o m.json --force", **KEYS).ended(0)
-    assert re.search(r"^judge +accuracy", again.out.decode(), re.MULTILINE)
+    call("eval pairs.jsonl -o m.json --force", **KEYS).ended(0)
     assert judge_server.stats()["requests"] + other.stats()["requests"] == 16

@@ -23,8 +23,6 @@ _SHARES = {
     "accuracy_chosen_second": "  better answer shown second",
     "accuracy_longer_chosen": "  better answer is the longer",
     "accuracy_shorter_chosen": "  better answer is the shorter",
-    "accuracy_equal_length": "  both equally long",
-    "accuracy_if_failures_lose": "accuracy if failures lose",
     "consistent_accuracy": "consistent accuracy",
     "flip_rate": "flip rate",
     "first_place_preference": "first position preferred",
@@ -37,8 +35,7 @@ def iter_result_parts(result: EvalResult) -> Iterator[str | Table]:
     table = Table([*names("metric"), *numbers("value", "95 % interval", "pairs")])
     for name, words in _SHARES.items():
         share: PairShare = getattr(figures, name)
-        if share.pairs or name != "accuracy_equal_length":
-            table.add(words, *_share_cells(share), str(share.pairs))
+        table.add(words, *_share_cells(share), str(share.pairs))
     yield table
     yield ""
     yield from _iter_metric_lines(figures)
@@ -48,15 +45,12 @@ def iter_result_parts(result: EvalResult) -> Iterator[str | Table]:
             f"{counted(score.share.pairs, 'line')}; mean over categories "
             f"{percent_text(score.of_categories)}"
         )
-    if result.by_judge:
-        yield ""
-        yield _categories_table(result.by_judge, "judge")
     if result.people is not None:
         yield ""
         yield from _iter_people_lines(result.people)
     if set(result.by_category) != {""}:
         yield ""
-        yield _categories_table(result.by_category, "category")
+        yield _categories_table(result.by_category)
     if result.since is not None:
         yield ""
         yield from _iter_change_lines(result.since)
@@ -128,10 +122,7 @@ def _iter_metric_lines(figures: JudgeQuality) -> Iterator[str]:
         f"{counted(figures.verdicts, 'verdict')} ({counted(figures.ties, 'tie')}), "
         f"{counted(figures.failures, 'failure')}{f' ({kinds})' if kinds else ''}"
     )
-    yield (
-        f"{percent_text(figures.failure_rate)} of the judgements failed, "
-        f"{percent_text(figures.parse_failure_rate)} because the reply could not be parsed"
-    )
+    yield f"{percent_text(figures.failure_rate)} of the judgements failed"
     yield (
         f"length bias {figures.length_bias.text('+.3f')}: accuracy where the longer answer is "
         "better, minus accuracy where it is worse"
@@ -205,9 +196,9 @@ def _labelled_text(found: LabelledMean | None, origin: str) -> str:
     return f"in {percent_text(found.mean)} of {of} ({interval}; {width})"
 
 
-def _categories_table(by_category: Mapping[str, JudgeQuality], of: str) -> Table:
+def _categories_table(by_category: Mapping[str, JudgeQuality]) -> Table:
     heads = numbers("accuracy", "95 % interval", "both orders", "flips", "first", "failed", "pairs")
-    table = Table([*names(of), *heads])
+    table = Table([*names("category"), *heads])
     for name, figures in by_category.items():
         table.add(
             name or "(none)",

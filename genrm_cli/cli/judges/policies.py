@@ -100,7 +100,7 @@ def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
     yield pairs
     if len(ranking.pairs) > _MOST_PAIRS:
         more = counted(len(ranking.pairs) - _MOST_PAIRS, "more pair")
-        yield f"{more} of weaker policies: see --json or --report"
+        yield f"{more}: see --json or --report"
     yield (
         "\nwins: share won against all others, both orders alike. strength: log odds of a win "
         "against the mean. Intervals hold for all pairs together, and however often you look.\n"

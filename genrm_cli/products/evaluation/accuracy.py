@@ -177,7 +177,6 @@ class JudgeQuality:
             failures are neither: the rule of JudgeBench.
         accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second`
             likewise.
-        accuracy_if_failures_lose: accuracy with each failure counted as wrong.
         consistent_accuracy: share of pairs that are right in both orders, among pairs with both
             verdicts.
         flip_rate: share of the same pairs whose preference changes with the order, including to or
@@ -185,11 +184,10 @@ class JudgeQuality:
         first_place_preference: share of verdicts for the response shown first, over the same pairs;
             a tie counts half, and 0.5 is unbiased.
         accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one.
-            `_shorter`, `_equal` likewise.
+            `_shorter` likewise.
         length_bias: accuracy where the longer response is right, minus accuracy where it is wrong;
             0 is fair.
-        failure_rate: share of failures among the judgements that were asked. `parse_failure_rate`:
-            share of those without a readable verdict in the reply.
+        failure_rate: share of failures among the judgements that were asked.
         calls_per_judgement: mean over the judgements that took calls. Tokens, cost and latency
             likewise.
         cost_per_judgement: cost, in the currency of the prices; None without prices.
@@ -206,16 +204,13 @@ class JudgeQuality:
     judgebench_accuracy: PairShare
     accuracy_chosen_first: PairShare
     accuracy_chosen_second: PairShare
-    accuracy_if_failures_lose: PairShare
     consistent_accuracy: PairShare
     flip_rate: PairShare
     first_place_preference: PairShare
     accuracy_longer_chosen: PairShare
     accuracy_shorter_chosen: PairShare
-    accuracy_equal_length: PairShare
     length_bias: Estimated
     failure_rate: float | None
-    parse_failure_rate: float | None
     calls_per_judgement: float | None
     prompt_tokens_per_judgement: float | None
     completion_tokens_per_judgement: float | None
@@ -261,21 +256,13 @@ def evaluate(
         judgebench_accuracy=share_of(outcomes, _judgebench_credit),
         accuracy_chosen_first=share_of(outcomes, lambda outcome: outcome.chosen_first.credit),
         accuracy_chosen_second=share_of(outcomes, lambda outcome: outcome.chosen_second.credit),
-        accuracy_if_failures_lose=share_of(
-            outcomes,
-            lambda outcome: _mean(each.credit or 0.0 for each in outcome.orders if each.was_asked),
-        ),
         consistent_accuracy=share_of(both, lambda outcome: float(outcome.credit == 1)),
         flip_rate=share_of(both, lambda outcome: float(outcome.is_flipped)),
         first_place_preference=share_of(both, _first_place_credit),
         accuracy_longer_chosen=longer,
         accuracy_shorter_chosen=shorter,
-        accuracy_equal_length=accuracy_of(by_length[0]),
         length_bias=difference_of(longer, shorter),
         failure_rate=kinds.total() / asked if asked else None,
-        parse_failure_rate=sum(n for kind, n in kinds.items() if kind.is_parse_failure) / asked
-        if asked
-        else None,
         **_costs(orders, price_in, price_out),
     )
 

@@ -64,7 +64,6 @@ class EvalResult:
         people: what people's labels say; None without any.
         repeats: times that each order of a pair was asked.
         benchmarks: scores of lines with several pairs, by the rules of benchmarks.
-        by_judge: quality of each judge of a panel; empty for a single judge.
         since: whether the judge has changed; None without an earlier result.
         redactions: matches masked in the texts sent, by kind.
     """
@@ -83,7 +82,6 @@ class EvalResult:
     by_category: Mapping[str, JudgeQuality]
     benchmarks: Mapping[str, BenchmarkScore]
     people: PeopleQuality | None
-    by_judge: Mapping[str, JudgeQuality]
     redactions: Mapping[str, int]
     calls: int
     journal_hits: int
@@ -221,12 +219,7 @@ def _result_of(
     source: Source, pairs: LabelledPairs, run: RunContext, record: RunRecord, wall_time_s: float
 ) -> EvalResult:
     settings = run.settings
-    judges = run.plan.judges
-    outcomes = tuple(record_of(case, range(len(judges))) for case in pairs.cases)
-    by_judge = {
-        judge.name: [record_of(case, [number]) for case in pairs.cases]
-        for number, judge in enumerate(judges if run.plan.is_panel else ())
-    }
+    outcomes = tuple(record_of(case, len(run.plan.judges)) for case in pairs.cases)
     prices = settings.limits.price_in, settings.limits.price_out
     return EvalResult(
         input=input_version(source.identity),
@@ -242,7 +235,6 @@ def _result_of(
         by_category=evaluate_by_category(outcomes, *prices),
         benchmarks=benchmark_scores(outcomes),
         people=None,
-        by_judge={name: evaluate(records, *prices) for name, records in by_judge.items()},
         redactions=record.redactions,
         calls=record.calls,
         journal_hits=record.journal_hits,

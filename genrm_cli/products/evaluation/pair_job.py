@@ -11,7 +11,6 @@ from genrm_cli.groups.records import ComparisonRecord
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task
 from genrm_cli.jobs.judging_session import PlanEvent
-from genrm_cli.json_types import Record
 from genrm_cli.metrics.event import Event
 from genrm_cli.pairing.lists import ListPlan, RolloutList
 from genrm_cli.products.evaluation.labelled_pairs import ID_FIELD, LABELLED_FIELD, Case
@@ -114,10 +113,6 @@ def keep_outcomes(task: Task, cases: Sequence[Case], run: RunContext) -> None:
             records = sorted(group.comparisons, key=lambda record: record.judge_idx)
             for number, case in enumerate(by_key[group.members[0].record[ID_FIELD]]):
                 _keep(case, records, judges, is_paid=number == 0)
-
-
-def _key_of(record: Record) -> Record:
-    return {ID_FIELD: record[ID_FIELD]}
 
 
 def _keep(

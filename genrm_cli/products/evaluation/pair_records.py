@@ -14,8 +14,8 @@ from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 _NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
 
 
-def record_of(case: Case, judges: Sequence[int]) -> PairRecord:
-    """Return a pair with the joint verdicts of some judges."""
+def record_of(case: Case, judges: int) -> PairRecord:
+    """Return a pair with the joint verdicts of this many judges."""
     return PairRecord(
         id=case.pair.id,
         item=case.pair.item,
@@ -30,8 +30,8 @@ def record_of(case: Case, judges: Sequence[int]) -> PairRecord:
     )
 
 
-def _order_of(case: Case, judges: Sequence[int], *, chosen_first: bool) -> OrderRecord:
-    by_judge = [_outcomes_of(case, judge, chosen_first) or [_NOT_ASKED] for judge in judges]
+def _order_of(case: Case, judges: int, *, chosen_first: bool) -> OrderRecord:
+    by_judge = [_outcomes_of(case, judge, chosen_first) or [_NOT_ASKED] for judge in range(judges)]
     outcome = _joined([_joined(repeats) for repeats in by_judge])
     verdict = outcome.result if isinstance(outcome.result, Verdict) else None
     repeats = zip_longest(*by_judge, fillvalue=_NOT_ASKED)

@@ -221,7 +221,7 @@ def _iter_warnings(prompts: int, judged: int, failed: int, fit: Strengths | None
 
 def sentence_of(board: Leaderboard, judge: str) -> str:
     """Return what a leaderboard says, which is no more than it shows."""
-    names = [row.name for row in board.policies]
+    names = [row.name for row in board.policies if row.prompts]
     if len(names) == 2:
         return _pair_text(board.pairs[0], judge)
     losers = {row.a if row.better == row.b else row.b for row in board.pairs if row.better}

@@ -143,16 +143,14 @@ def test_a_failure_is_counted_and_not_replaced(tmp_path: Path, judge_server: Jud
     assert (result["calls"], result["figures"]["failure_rate"]) == (4, 0.25)
 
 
-def test_each_judge_of_a_panel_has_figures_of_its_own(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
-    """Verdicts belong to the judge that gave them."""
+def test_a_panel_answers_jointly(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Each of its judges is asked in both orders, and a pair has one result for each order."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 1))
     base_url = (judge_server.base_url,)
     panel = tuple(PanelJudge((("base_url", base_url), ("model", name))) for name in "ab")
     settings = settings_from(use_journal=False, probe=False, retries=0, panel=panel)
-    found = evaluate(uri, settings)["by_judge"]
-    assert {name: each["verdicts"] for name, each in found.items()} == {"a": 4, "b": 4}
+    found = evaluate(uri, settings)
+    assert (found["calls"], found["figures"]["verdicts"]) == (8, 4)
 
 
 def test_replies_without_a_verdict_are_failures_with_a_kind(
@@ -169,11 +167,7 @@ def test_replies_without_a_verdict_are_failures_with_a_kind(
     result = evaluate(uri, settings)
     figures = result["figures"]
     assert figures["failures_by_kind"] == {"no_verdict": 1, "truncated": 1}
-    assert (figures["failure_rate"], figures["parse_failure_rate"]) == (0.5, 0.5)
-    assert (figures["accuracy"]["value"], figures["accuracy_if_failures_lose"]["value"]) == (
-        1.0,
-        0.5,
-    )
+    assert (figures["failure_rate"], figures["accuracy"]["value"]) == (0.5, 1.0)
     refuse(result)
     judge_server.behave(fault={"content": "no idea"})
     with pytest.raises(TooManyUnscoredError, match="4 × no_verdict"):
@@ -210,7 +204,7 @@ def test_a_budget_leaves_a_partial_result(tmp_path: Path, judge_server: JudgeSer
     result = evaluate(uri, settings)
     assert (result["partial"], result["stopped_by"]) == (True, "max_calls")
     assert (result["figures"]["verdicts"], result["figures"]["not_asked"]) == (3, 3)
-    assert result["figures"]["accuracy_if_failures_lose"]["value"] == 1.0
+    assert result["figures"]["accuracy"]["value"] == 1.0
     with pytest.raises(TooManyUnscoredError, match="max_calls"):
         refuse(result)
 

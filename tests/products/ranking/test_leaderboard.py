@@ -203,6 +203,17 @@ def test_a_sentence_names_few_policies() -> None:
     assert sentence_of(board, "J") == "not separated at the top: p0, p1, p2, p3, p4 and 4 more."
 
 
+def test_a_policy_that_met_nobody_is_not_in_the_sentence() -> None:
+    """In a trial of few prompts, policies that answered none of them are not said to be close."""
+    table = OutcomeTable(["absent", "p1", "p2", "p3"])
+    for _ in range(3):
+        table.begin_prompt([1, 2, 3])
+        table.add(1, 2, 0.5)
+        table.add(2, 3, 0.5)
+    board = build_leaderboard(table.outcomes())
+    assert sentence_of(board, "J") == "not separated at the top: p1, p2, p3."
+
+
 def test_shares_near_one_keep_their_interval() -> None:
     """Near 1 and on few prompts the interval is Wilson's; between, with many prompts, Student's."""
     assert share_interval(1.0, 0.0, 20, 40, Z_95) == (pytest.approx(0.82, abs=0.005), 1.0)
