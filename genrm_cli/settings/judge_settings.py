@@ -230,5 +230,5 @@ class LimitSettings:
 
     @property
     def parallel_files(self) -> int:
-        """Number of inputs to process at the same time: never more than calls in flight."""
+        """Number of large inputs to process at the same time: never more than calls in flight."""
         return min(_PARALLEL_FILES, self.max_in_flight or _PARALLEL_FILES)
