@@ -81,7 +81,7 @@ def iter_grid_parts(found: GridResult) -> Iterator[str | Table]:
         f"{counted(found.pairs, 'pair')} on {counted(found.items, 'line')}. behind: how much more "
         "often the first option is right, paired by line; these intervals hold together in 95 % "
         "of cases. Pareto marks options that no cheaper option beats, chance those whose interval "
-        "includes 50 %."
+        "is not above 50 %."
     )
     for cell in found.cells:
         calls = counted(cell.calls, "call")

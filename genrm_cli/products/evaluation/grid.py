@@ -72,7 +72,7 @@ class GridOption:
         cost: per pair, in the unit of the grid.
         behind: how much more often the most accurate option is right, paired by line, with an
             interval that holds for all options together; None for that option itself.
-        is_coin: whether the interval of the accuracy includes a half.
+        is_coin: whether the interval of the accuracy is not above a half.
         on_pareto_line: whether no option is both cheaper and more accurate.
     """
 
@@ -274,7 +274,6 @@ def compare_cells(
         accuracy = accuracies[option]
         cost = prices[option]
         low = accuracy.low
-        high = accuracy.high
         options.append(
             GridOption(
                 cell=option[0],
@@ -284,7 +283,7 @@ def compare_cells(
                 behind=None
                 if option == best
                 else paired_difference(shares[best], shares[option], len(ranked) - 1, 1.0),
-                is_coin=low is None or high is None or low <= _COIN <= high,
+                is_coin=low is None or low <= _COIN,
                 on_pareto_line=all(cost < each.cost for each in options),
             )
         )
@@ -397,8 +396,8 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
     accuracy = best.accuracy
     if best.is_coin or accuracy.value is None:
         return (
-            f"{name} is the most accurate, but may be no better than chance: its interval includes "
-            f"50 % on {counted(accuracy.pairs, 'pair')}.",
+            f"{name} is the most accurate, but may be no better than chance: its interval is not "
+            f"above 50 % on {counted(accuracy.pairs, 'pair')}.",
             None,
         )
     top = rounded(accuracy.value)

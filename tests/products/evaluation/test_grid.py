@@ -91,6 +91,14 @@ def test_a_judge_that_guesses_is_not_recommended():
     assert found.more_pairs is None
 
 
+def test_a_judge_that_is_worse_than_chance_is_not_recommended():
+    """All that it gets wrong is no reason to take it, although its interval excludes a half."""
+    pairs = [judged_pair(*(WRONG if n < 35 else RIGHT,) * 2, f"{n:x}") for n in range(40)]
+    found = compared(one=(pairs, 1.0))
+    assert found.options[0].accuracy.high < 0.5
+    assert "no better than chance" in found.answer
+
+
 def test_an_option_that_may_guess_is_never_recommended():
     """Twenty pairs, of which the cheap judge gets 60 %: it cannot be told from the good one, nor
     from a coin. The sentence says how many pairs would tell.

@@ -96,7 +96,7 @@ def test_every_figure_of_a_grid_is_printed():
     assert "cheap: 3 calls, 5 verdicts reused, 2.0 s" in lines
     assert lines[-1] == (
         "'cheap' in both orders is the most accurate, but may be no better than chance: its "
-        "interval includes 50 % on 7 pairs."
+        "interval is not above 50 % on 7 pairs."
     )
 
 
