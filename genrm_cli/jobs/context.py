@@ -15,6 +15,7 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.offline.exchange import FileExchange
 from genrm_cli.jobs.shards import Shard, limits_of_shard, shard_of
+from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec, OpenOptions
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.metrics.progress import RunProgress
@@ -43,6 +44,7 @@ class RunContext:
         threads: executor for blocking work; None for the event loop's default.
         shards_stopped_by: with `conclude`: the limit that stopped the shards; None without one.
         exchange: how a run without calls gets its replies; None for a run that calls its judges.
+        known: a journal that another run may be writing, in place of one of its own.
     """
 
     settings: Settings
@@ -56,6 +58,7 @@ class RunContext:
     started_s: float = field(default_factory=time.monotonic)
     shards_stopped_by: StoppedBy | None = None
     exchange: FileExchange | None = None
+    known: Journal | None = None
 
     @property
     def store(self) -> Store:

@@ -7,10 +7,12 @@ into which the run that concludes imports them.
 """
 
 import hashlib
+import json
 import os
-from collections.abc import AsyncIterator, Iterator
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from glob import escape, glob
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +23,7 @@ from genrm_cli.groups.compile import asks_for_verdicts
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.replica import JournalReplica, import_segments
 from genrm_cli.jobs.shards import shard_of
+from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.settings import Settings
@@ -28,7 +31,9 @@ from genrm_cli.settings.panel import graders_of
 from genrm_cli.settings.resolve import state_folder
 from genrm_cli.storage.local.sinks import is_streamed
 from genrm_cli.storage.location import is_remote, is_stream, require_rl_prefix, sibling, stem_of
+from genrm_cli.storage.places import place_of
 from genrm_cli.storage.store import Store
+from genrm_cli.typed_json import from_json
 
 _SUFFIX = ".journal.sqlite"
 _IMPORTED_AT_ONCE = 10_000  # entries of one transaction; an interrupted run stops in between
@@ -125,8 +130,8 @@ async def open_journal(scored_uri: str, run: RunContext) -> AsyncIterator[Journa
     kept.
     """
     path = journal_path(scored_uri, run.settings)
-    if path is None:
-        yield None
+    if path is None or run.known is not None:
+        yield run.known
         return
     async with open_journal_at(path, scored_uri, run) as journal:
         if segments_folder(scored_uri, run.settings) is None:
@@ -162,16 +167,24 @@ def _import_others(journal: Journal, scored_uri: str, run: RunContext) -> None:
     if not run.settings.journal.conclude and not is_new_shard:
         return
     whole = _path_of_whole(scored_uri, run.settings)
-    of_shards = glob(f"{escape(whole.removesuffix(_SUFFIX))}.shard-*{_SUFFIX}")  # noqa: PTH207
-    for path in (whole, *sorted(of_shards)):
+    for path in (whole, *_paths_of_shards(whole)):
         if path == journal.path or not Path(path).exists():
             continue
         with Journal(path, read_only=True) as other:
-            entries = chain(other.iter_entries(), other.iter_notes())
-            while batch := list(islice(entries, _IMPORTED_AT_ONCE)):
+            for batch in _iter_batches(other):
                 if run.stop.is_set():
                     raise StoppedError
                 journal.import_entries(batch, path)
+
+
+def _paths_of_shards(whole: str) -> list[str]:
+    return sorted(glob(f"{escape(whole.removesuffix(_SUFFIX))}.shard-*{_SUFFIX}"))  # noqa: PTH207
+
+
+def _iter_batches(journal: Journal) -> Iterator[list[Record]]:
+    entries = chain(journal.iter_entries(), journal.iter_notes())
+    while batch := list(islice(entries, _IMPORTED_AT_ONCE)):
+        yield batch
 
 
 @contextmanager
@@ -199,6 +212,68 @@ def open_known_journal(scored_uri: str, settings: Settings) -> Iterator[Journal 
         )
     else:
         yield None
+
+
+@contextmanager
+def open_running_journal(scored_uri: str, settings: Settings) -> Iterator[Journal | None]:
+    """Open for reading what all shards and machines have recorded so far for an output; None if
+    there is nothing.
+    """
+    whole = _path_of_whole(scored_uri, settings)
+    of_shards = _paths_of_shards(whole)
+    if not of_shards or segments_folder(scored_uri, settings) is not None:
+        with open_known_journal(scored_uri, settings) as journal:
+            yield journal
+        return
+    with TemporaryDirectory() as temporary, Journal(f"{temporary}/journal.sqlite") as journal:
+        for path in filter(os.path.exists, (whole, *of_shards)):
+            with Journal(path, read_only=True) as other:
+                for batch in _iter_batches(other):
+                    journal.import_entries(batch, path)
+        yield journal
+
+
+def whole_journal(path: str) -> str:
+    """Return the main journal of that of a shard; any other journal itself."""
+    return re.sub(rf"\.shard-\d+-of-\d+{re.escape(_SUFFIX)}$", _SUFFIX, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a run is to do, as its journal says.
+
+    Attributes:
+        output: its scored lines.
+        inputs: a file, or those of a set.
+        settings: without those that only say where it stores, shows or serves something, which may
+            hold keys.
+    """
+
+    output: str
+    inputs: tuple[str, ...]
+    settings: Settings
+
+
+_OF_JOB = ("input", "pairing", "judge", "panel", "limits", "rewards")
+
+
+def note_job(journal: Journal | None, output: str, inputs: Sequence[str], run: RunContext) -> None:
+    """Note in the journal of a run what it is to do."""
+    if journal is None or run.known is not None:
+        return
+    kept = {name: getattr(run.settings, name) for name in _OF_JOB}
+    job = Job(place_of(output), tuple(map(place_of, inputs)), Settings(**kept))
+    # Escaped: a path may hold bytes that are no text.
+    journal.note_job(job.output, json.dumps(asdict(job)))
+
+
+def iter_jobs(journal: Journal) -> Iterator[Job]:
+    """Yield what the runs that recorded in a journal are to do, the latest first."""
+    for job in journal.iter_jobs():
+        try:
+            yield from_json(Job, json.loads(job))
+        except ValueError:
+            continue  # of another version
 
 
 def known_journal(scored_uri: str, settings: Settings) -> Path | None:

@@ -15,7 +15,7 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import Task
 from genrm_cli.jobs.due.refusals import refuse_input
 from genrm_cli.jobs.index import InputIndex, Reject, index_input
-from genrm_cli.jobs.journals import open_journal
+from genrm_cli.jobs.journals import note_job, open_journal
 from genrm_cli.jobs.judge_input import conclude, judge_input
 from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
@@ -55,6 +55,7 @@ async def score_task(
         index = work.index
         outcomes = opened.enter_context(OutcomeStore())
         async with open_journal(task.places.journal_uri, run) as journal:
+            note_job(journal, task.places.scored, [file.uri for file in task.files], run)
             if not await judge_input(index, task.uri, run, judges, journal, outcomes):
                 return None
             await run.in_thread(lambda: conclude(index, run, outcomes, work.scores))
@@ -88,6 +89,7 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         without = replace(rewards, settings=replace(rewards.settings, components=()))
         index.plan = replace(index.plan, rewards=without)
         async with open_journal(task.places.journal_uri, run) as journal:
+            note_job(journal, task.places.scored, [file.uri for file in task.files], run)
             outcomes = opened.enter_context(OutcomeStore())
             await judge_input(index, task.uri, run, judges, journal, outcomes)
 

@@ -46,6 +46,8 @@ _INSERT = "INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)"
 _REPLACE = _INSERT.replace("IGNORE", "REPLACE")
 _SEARCHED = 1_000  # verdicts in which `find_judge` looks; a full search could read the whole file
 _HOW_ASKED = b"how the judge is asked"
+_JOB = b"what a run is to do"
+_NO_JUDGE = ""  # of a note about a run
 
 
 class Copier(Protocol):
@@ -77,7 +79,7 @@ class Journal(AbstractContextManager["Journal"]):
         self.path = path
         self.damaged: set[bytes] = set()
         self._copier = copier
-        self._batch: list[tuple[bytes, str, Outcome | None]] = []  # None: a note
+        self._batch: list[tuple[bytes, str, Outcome | Record]] = []  # a record: a note
         self._waiting: list[asyncio.Future[None]] = []
         self._pack = zstandard.ZstdCompressor(level=_REPLY_LEVEL, write_checksum=True).compress
         self._unpacker = zstandard.ZstdDecompressor()
@@ -118,7 +120,26 @@ class Journal(AbstractContextManager["Journal"]):
         call it.
         """
         key = hashlib.sha256(_HOW_ASKED + label.encode()).digest()
-        self._batch.append((key, label, None))
+        self._batch.append((key, label, {}))
+
+    def note_job(self, output: str, job: str) -> None:
+        """Note what a run is to do, for those who read the journal while it runs; it is committed
+        with the first outcome. A run that continues another one notes nothing new.
+        """
+        if job not in self.iter_jobs():
+            key = hashlib.sha256(_JOB + output.encode("utf-8", "surrogatepass")).digest()
+            self._batch.append((key, _NO_JUDGE, {"job": job}))
+
+    def iter_jobs(self) -> Iterator[str]:
+        """Yield what runs noted of themselves, the latest first."""
+        query = (
+            f"SELECT {_COLUMNS}, reply FROM entries "  # noqa: S608  (our own names)
+            "WHERE kind = 'note' AND judge = ? ORDER BY at DESC"
+        )
+        for row in self._file.rows(query, (_NO_JUDGE,)):
+            entry = Entry(*row)
+            if entry.is_sound:
+                yield str(entry.note()["job"])
 
     def recall(self, keys: Sequence[bytes], *, with_reply: bool = False) -> dict[bytes, Outcome]:
         """Return the stored outcomes of requests; the judge's replies are decompressed only on
@@ -297,17 +318,17 @@ class Journal(AbstractContextManager["Journal"]):
                 self._copier.add(entry.readable(reply))
 
     def _write_entry(
-        self, execute: Execute, key: bytes, judge: str, outcome: Outcome | None, now: float
+        self, execute: Execute, key: bytes, judge: str, outcome: Outcome | Record, now: float
     ) -> tuple[Entry, str | None] | None:
         """Store an entry and return it with its reply; None if an earlier verdict counts."""
         text = None
-        if outcome is not None and not isinstance(outcome.result, Failure):
+        if isinstance(outcome, Outcome) and not isinstance(outcome.result, Failure):
             text = outcome.reply_text or ""
             outcome.journal_key = key
         packed = None if text is None else self._pack(text.encode())
         entry = entry_of(key, judge, outcome, now, packed)
         earlier = self._store(execute, entry)
-        if outcome is None or earlier is None:
+        if not isinstance(outcome, Outcome) or earlier is None:
             return entry, text
         if isinstance(earlier.result, Failure):
             execute(_REPLACE, entry)

@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, until REAL, record BLOB);
 CREATE INDEX IF NOT EXISTS kept_until ON kept (until);
 """
 _ANY_ROW = (
-    "SELECT 1 FROM entries LIMIT 1",
+    "SELECT 1 FROM entries WHERE judge <> '' LIMIT 1",  # what a run is to do is no result
     "SELECT 1 FROM summed LIMIT 1",
     "SELECT 1 FROM kept LIMIT 1",
 )
@@ -117,6 +117,11 @@ class Entry(NamedTuple):
         except (ValueError, TypeError, KeyError, StopIteration):
             return None
 
+    def note(self) -> Record:
+        """Return the content of a note."""
+        content: Record = orjson.loads(self.body)
+        return content
+
     def readable(self, reply: str | None) -> Record:
         """Return it as a JSON-ready object, which `parse_entry` reads."""
         fields = {**self._asdict(), "key": self.key.hex(), "reply": reply}
@@ -136,12 +141,14 @@ class _Copy(msgspec.Struct):
 
 
 def entry_of(
-    key: bytes, judge: str, outcome: Outcome | None, at: float, reply: bytes | None = None
+    key: bytes, judge: str, outcome: Outcome | Record, at: float, reply: bytes | None = None
 ) -> Entry:
-    """Return the entry of an outcome; without one, a note that a judge is asked."""
+    """Return the entry of an outcome, or of the content of a note."""
     kind = NOTE
     fields: dict[str, object] = {}
-    if outcome is not None:
+    if not isinstance(outcome, Outcome):
+        fields = outcome
+    else:
         result = outcome.result
         kind = FAILURE if isinstance(result, Failure) else VERDICT
         fields = {cost: getattr(outcome, cost) for cost in _COSTS}

@@ -3,6 +3,7 @@
 Summary, report, export and `--json` say it from here, so that they never differ.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -129,6 +130,18 @@ class RunAccount:
             **said,
             train=trust.word,
             because=trust.because,
+        )
+
+    @property
+    def done_text(self) -> str:
+        """The share of the comparisons that were asked, for a run that has not ended."""
+        done = self.comparisons - self.not_asked
+        share = done / self.comparisons if self.comparisons else 1.0
+        # Rounded down: what is not all is never 100 %.
+        percent = math.floor(1_000 * share) / 10
+        return (
+            f"this run has not ended: {done:,} of {self.comparisons:,} comparisons are judged "
+            f"({percent:.1f} %)"
         )
 
     @property

@@ -40,17 +40,19 @@ class ScoredInput:
         uri: URI of the scored lines. A set of files (`together`) has several; their companion files
             are named as if all lines were in this one.
         files: the files with the scored lines.
+        unfinished: the output of a run that has not ended, of which these are the lines so far;
+            None for an output.
     """
 
     uri: str
     files: tuple[str, ...]
+    unfinished: str | None = None
 
     @property
     def name(self) -> str:
         """The file, or the name and the size of the set."""
-        return (
-            self.uri if len(self.files) == 1 else f"{stem_of(self.uri)} ({len(self.files):,} files)"
-        )
+        uri = self.unfinished or self.uri
+        return uri if len(self.files) == 1 else f"{stem_of(uri)} ({len(self.files):,} files)"
 
     @property
     def stem(self) -> str:

@@ -68,13 +68,16 @@ def test_a_trial_never_replaces_a_full_result(genrm, call):
 
 
 def test_fewer_verdicts_never_replace_more_unasked(genrm, call):
-    """A run with fewer rings over the same file is refused, one with as many or more goes on;
-    --force replaces the result.
+    """A run with fewer rings over the same file finds it up to date, and is refused if it would
+    also change what rewards are; one with as many or more goes on; --force replaces the result.
     """
     genrm.write("in.jsonl", make_rollouts(groups=3, size=6))
     call("score in.jsonl --ring-k 2", *LEXICAL).ended(0)
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
-    refused = call("score in.jsonl", *LEXICAL).ended(2)
+    current = call("score in.jsonl", *LEXICAL).ended(0)
+    has = "it has --ring-k 2, 36 verdicts, which is more than these settings ask for"
+    assert f"in.jsonl is up to date ({has}): in.scored.jsonl; use --force" in current.err
+    refused = call("score in.jsonl --advantage unit", *LEXICAL).ended(2)
     assert "it rests on 36 verdicts, and these settings ask for 18 of them" in refused.err
     assert "--force" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
@@ -208,6 +211,25 @@ def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
     call("score", "in.jsonl", *judge, "--ring-k", 2).ended(0)
     assert judge_server.stats()["requests"] == asked
     assert genrm.metrics()["reliability"]["mean"] == tried
+
+
+@pytest.mark.parametrize("judging", ["pairwise", "listwise"])
+def test_a_plain_run_after_a_trial_of_all_groups_keeps_it(genrm, call, judge_server, judging):
+    """The command without the advice makes no call and replaces nothing, with pairs and with lists;
+    once the file has grown, it is due.
+    """
+    rollouts = make_rollouts(groups=3, size=5)
+    genrm.write("in.jsonl", rollouts)
+    judge = (*judge_server.flags, "--no-probe", "--judging", judging)
+    call("score in.jsonl --quick", *judge).ended(0)
+    before = (genrm.folder / "in.scored.jsonl").read_bytes()
+    asked = judge_server.stats()["requests"]
+    plain = call("score in.jsonl", *judge).ended(0)
+    assert "in.jsonl is up to date (it has --" in plain.err
+    assert judge_server.stats()["requests"] == asked
+    assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
+    genrm.write("in.jsonl", [*rollouts, *({**each, "prompt": "new"} for each in rollouts[:5])])
+    assert "1 scored" in call("score in.jsonl", *judge).ended(0).err
 
 
 @pytest.mark.slow

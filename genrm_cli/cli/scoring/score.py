@@ -206,8 +206,8 @@ def _score(
             pass
         elif last.status is Status.CURRENT:
             say(
-                f"{last.uri} is up to date ({last.reason}): {last.output}; use --force to score it "
-                "again"
+                f"{last.uri} is up to date ({text_of(last.reason)}): {last.output}; use --force to "
+                "score it again"
             )
         elif last.record is not None:
             show_summary(last.record, settings)

@@ -53,7 +53,7 @@ def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
     pairing = settings.pairing
     more: dict[str, float] = {"repeats": max(_REPEATED, pairing.repeats)}
     if settings.judge.judging == "pairwise":
-        more = {"ring_k": max(_REPEATED, pairing.ring_k)}
+        more = {"ring_k": max(float(_REPEATED), pairing.ring_k)}  # 2 has another digest than 2.0
     return changed(settings, limit=min(groups, settings.limits.limit or groups), **more)
 
 

@@ -1,7 +1,10 @@
 """`genrm report`: write an HTML report about scored rollouts."""
 
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+
 from genrm_cli.cli.console import print_json, say, say_warning
-from genrm_cli.cli.options import Invocation, argument
+from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.errors import counted
 from genrm_cli.settings.declare import setting
 
@@ -11,7 +14,9 @@ _LARGE_BYTES = 150_000_000  # Chromium loads 110 MB in 2 s
 def report(
     invocation: Invocation,
     scored: list[str] = argument(
-        "SCORED", "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns."
+        "SCORED",
+        "Outputs of genrm score: *.scored.jsonl (.gz, .zst), folders, s3://..., patterns; or the "
+        "output or journal of a run that has not ended.",
     ),
     output: str | None = setting(
         "Path of the page. Default: <stem>.report.html next to the input, report.html for several "
@@ -29,13 +34,27 @@ def report(
 
     Example: genrm report run.scored.jsonl -o report.html
     """
+    from genrm_cli.jobs.previews.unfinished import conclude_so_far, open_unfinished
     from genrm_cli.products.report.write_report import write_report
 
-    written = write_report(scored, output, invocation.settings)
+    settings = invocation.settings
+    finished = []
+    unfinished = []
+    with ExitStack() as opened:
+        for name in scored:
+            found = opened.enter_context(open_unfinished(name, settings))
+            if found is None:
+                finished.append(name)
+            else:
+                folder = opened.enter_context(TemporaryDirectory(prefix="genrm-so-far-"))
+                unfinished.append(run_to_end(conclude_so_far(found, folder)))
+        written = write_report(finished, output, settings, unfinished)
     if invocation.settings.output.json_output:
         print_json(written.figures)
     for run in written.runs:
         of = f"{run.figures.uri}: " if len(written.runs) > 1 else ""
+        if run.so_far:
+            say(f"{of}{run.so_far}")
         say(f"{of}can I train on this? {run.trust.answer}")
         for reason in run.trust.reasons:
             # An unknown reliability is said whatever weighs more: it may be the next to fail.

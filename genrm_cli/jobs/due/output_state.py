@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from genrm_cli.errors import Message, SettingRef, naming
+from genrm_cli.errors import Message, SettingRef, counted, naming
 from genrm_cli.groups.compile import compile_plan, compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
 from genrm_cli.metrics.plan_reliability import LISTS
@@ -26,7 +26,7 @@ from genrm_cli.scored.run_record import (
     RewardRecord,
     RunRecord,
 )
-from genrm_cli.settings import Settings
+from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import digest_of
 from genrm_cli.storage.contract import InputIdentity, ListingDeniedError
 from genrm_cli.storage.local.sinks import remove_unfinished
@@ -108,6 +108,10 @@ def read_output_state(
         return OutputState(OutputStanding.NEW, "not scored yet")
     if not all(exist):
         return OutputState(OutputStanding.STALE, "its scored lines are missing", metrics)
+    if (more := _has_more(metrics, settings)) is not None and not settings.output.force:
+        asked, has = more
+        if _stale_reason(metrics, recorded, identities, asked) is None:
+            return OutputState(OutputStanding.CURRENT, has, metrics)
     kept = _reason_to_keep(metrics, recorded, identities, settings)
     if kept is not None and not settings.output.force:
         return OutputState(OutputStanding.FOREIGN, kept, metrics)
@@ -168,6 +172,26 @@ def _reason_to_keep(
     if planned is None or planned >= known:
         return None
     return f"it rests on {known:,} verdicts, and these settings ask for {planned:,} of them"
+
+
+def _has_more(metrics: RunRecord, settings: Settings) -> tuple[Settings, Message] | None:
+    """Return the settings with the rings and repeats of earlier rewards, and what those have, if
+    that is more than these settings ask for; a trial of all groups counts as a whole run.
+    """
+    pairing = settings.pairing
+    rings = metrics.ring_k or pairing.ring_k
+    counts = (rings, metrics.repeats)
+    least = (pairing.ring_k, pairing.repeats)
+    if counts == least or rings < pairing.ring_k or metrics.repeats < pairing.repeats:
+        return None
+    limit = settings.limits.limit
+    if limit is None and not metrics.groups_left_out:
+        limit = metrics.limit
+    asked = changed(settings, ring_k=rings, repeats=metrics.repeats, limit=limit)
+    name, had = ("ring_k", rings) if rings > pairing.ring_k else ("repeats", metrics.repeats)
+    answered = metrics.verdicts + metrics.journal_hits
+    why = f", {counted(answered, 'verdict')}, which is more than these settings ask for"
+    return asked, Message.of("it has ", SettingRef(name, f"{had:g}"), why)
 
 
 def _answered_as_planned(metrics: RunRecord) -> int:

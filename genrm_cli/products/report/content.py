@@ -106,6 +106,7 @@ class RunPage:
         rows: of the index, one a group, as `COLUMNS` name them.
         tags: the groups behind each number.
         rejected: lines that are not scored lines.
+        so_far: how much of a run that has not ended is judged; None for an output.
     """
 
     figures: RunFigures
@@ -114,12 +115,14 @@ class RunPage:
     rows: Sequence[Row]
     tags: Mapping[str, Tag]
     rejected: int
+    so_far: str | None = None
 
     def as_dict(self) -> Record:
         """Return all numbers of the run on the page, JSON-ready."""
         return {
             **asdict(self.figures),
             "rejected_lines": self.rejected,
+            "so_far": self.so_far,
             "answer": self.trust.answer,
             "weight": self.trust.weight,
             "reasons": self.trust.reasons,
@@ -156,9 +159,17 @@ def read_run(
         summary = sessions.summary()
         prices = (settings.limits.price_in, settings.limits.price_out)
         figures_of_run = figures_of(scored.name, measured, run.metrics, judge, summary, prices)
+        account = figures_of_run.account
+        so_far = None
+        if scored.unfinished is not None and account is not None:
+            so_far = account.done_text
+            # Once all is asked, nothing is missing but the outputs.
+            partial = so_far if account.not_asked else None
+            figures_of_run = replace(figures_of_run, partial=partial)
         trust = judge_trust(facts_of(figures_of_run), has_comparisons=run.has_comparisons)
         tags = tags_of(start, figures_of_run, measured)
-        return RunPage(figures_of_run, trust, measured, rows, tags, run.rejects.total())
+        rejected = run.rejects.total()
+        return RunPage(figures_of_run, trust, measured, rows, tags, rejected, so_far)
 
 
 def _kept_of(record: Record) -> Record:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from genrm_cli.errors import UsageError
+from genrm_cli.jobs.previews.unfinished import SoFar
 from genrm_cli.json_types import Record
 from genrm_cli.products.report.blocks import Blocks, packed
 from genrm_cli.products.report.charts import draw_histogram, number_text
@@ -40,21 +41,32 @@ class WrittenReport:
     runs: Sequence[RunPage]
 
 
-def write_report(inputs: Sequence[str], output: str | None, settings: Settings) -> WrittenReport:
+def write_report(
+    inputs: Sequence[str],
+    output: str | None,
+    settings: Settings,
+    unfinished: Sequence[SoFar] = (),
+) -> WrittenReport:
     """Write the report of scored files.
 
     Args:
         inputs: scored files, folders, prefixes and patterns.
         output: URI of the page; None for a name next to a single input, `report.html` for several.
         settings: how lines are read, what is masked, whether outputs may be replaced.
+        unfinished: runs that have not ended.
 
     Raises:
         GenrmError: its subclasses say what went wrong; no page has appeared then.
     """
     store = Store(settings.storage)
-    scored = find_scored(inputs, settings, store)
-    target = output or (sibling(scored[0].uri, SUFFIX) if len(scored) == 1 else "report.html")
+    scored = find_scored(inputs, settings, store) if inputs else []
+    read_with = [*(settings for _ in scored), *(each.settings for each in unfinished)]
+    scored += [each.scored for each in unfinished]
+    names = [each.unfinished or each.uri for each in scored]
+    target = output or (sibling(names[0], SUFFIX) if len(scored) == 1 else "report.html")
     uris = [uri for each in scored for uri in each.files]
+    # No page replaces what a run still reads or writes.
+    uris += [uri for each in unfinished for uri in each.inputs]
     if any(is_same_place(uri, target) for uri in uris):
         raise UsageError(f"the output {target} is an input; choose another output with -o.")
     # As private as the most private input.
@@ -62,9 +74,9 @@ def write_report(inputs: Sequence[str], output: str | None, settings: Settings) 
     with Blocks() as blocks, Outputs(store, overwrite=settings.output.force, mode=mode) as outputs:
         sink = outputs.open(target)
         runs = list[RunPage]()
-        for number, each in enumerate(scored):
+        for number, (each, used) in enumerate(zip(scored, read_with, strict=True)):
             start = sum(len(run.rows) for run in runs)
-            runs.append(read_run(number, start, each, settings, blocks))
+            runs.append(read_run(number, start, each, used, blocks))
         blocks.finish()
         values = page_values(runs, settings.judge.redact_pattern)
         page = render_page(
