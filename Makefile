@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-all mutants lint types bench guide report-picture site lock clean
+.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-lowest test-optional test-all mutants lint types bench guide report-picture site lock clean
 
 PYTHON ?= python3
 # The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
@@ -17,6 +17,7 @@ LOADER_PIP = $(LOADERS)/bin/python -m pip install
 LOADER_INSTALL = $(if $(shell command -v uv),uv pip install --python $(LOADERS)/bin/python,$(LOADER_PIP))
 LOADER_PACKAGES := tests/products/export/loaders
 NUMERIC := $(addprefix tests/,rewards pairing products/ranking products/evaluation metrics scored products/report bench)
+OPTIONAL := tests/products/tracking tests/products/cluster
 LOADER_TESTS := $(LOADER_PACKAGES) tests/products/serve/adapters/loaders
 
 demo: $(INSTALLED)
@@ -24,7 +25,7 @@ demo: $(INSTALLED)
 
 # What tests and benchmarks compile is kept, whatever the environment says: it takes longer than many tests, and would
 # count as the time of a command.
-test test-slow test-loaders mutants bench: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-optional test-loaders mutants bench: export PYTHONDONTWRITEBYTECODE =
 bench: export BASE := $(BASE)
 
 test: $(READY)
@@ -41,9 +42,20 @@ test-slow: $(READY)
 test-numeric: $(READY)
 	.ci/processors $(BIN)/python $(NUMERIC)
 
-# Fast and slow tests with every Python of this machine, and with the oldest numpy: an hour on two cores.
+# Fast and slow tests with every Python of this machine: an hour on two cores.
 test-versions:
 	.ci/versions
+
+# Fast tests, and those of optional packages, with the lowest versions that pyproject.toml allows; needs uv.
+test-lowest:
+	mkdir -p out
+	uv pip compile --quiet --resolution lowest-direct --python-version 3.11 --no-header --no-annotate pyproject.toml \
+	    --extra dev --extra slow --output-file out/lowest.lock
+	$(MAKE) VENV=.venv-lowest LOCK=out/lowest.lock test test-optional
+
+test-optional: $(READY)
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
+	$(BIN)/python -m pytest -m slow --timeout 900 $(OPTIONAL)
 
 test-loaders: $(LOADERS)/.ready
 	# Trainers leave sockets and event loops open, of which pytest would make an error at the end.
