@@ -4,7 +4,7 @@ Summary, report, export and `--json` say it from here, so that they never differ
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,10 +12,12 @@ from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import range_of_reliability, reliability_word
 from genrm_cli.metrics.half_plans import HalfPlanSummary
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
+from genrm_cli.metrics.run_metrics import MOST_FAILING
 from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.scored.trust import facts_of_totals, judge_trust
 
 _NOT_ASKED = "not_asked"
+_FAILING_FROM = 0.01  # share of failed requests from which texts are named
 
 
 class ResultCounts(Protocol):
@@ -56,6 +58,8 @@ class RunAccount:
             among them.
         answered: comparisons with a verdict, of this run or an earlier one.
         failed: comparisons without one, by cause.
+        failing: the rollouts with most failed requests, with their cause; few texts with most of
+            them have a cause of their own. None if hardly any request failed.
         replaced: comparisons beyond the plan, which replaced failed ones.
         unscored: rollouts without a reward, by reason.
         figure: what the judge's consistency is called: repeatability for lists.
@@ -73,6 +77,7 @@ class RunAccount:
     comparisons: int
     answered: int
     failed: Mapping[str, int]
+    failing: tuple[str, ...]
     not_asked: int
     replaced: int
     calls: int
@@ -120,6 +125,7 @@ class RunAccount:
             comparisons=totals.comparisons_planned,
             answered=totals.verdicts + totals.journal_hits,
             failed=failed,
+            failing=tuple(_failing(totals)),
             not_asked=not_asked,
             replaced=totals.extra_comparisons,
             calls=totals.calls,
@@ -148,6 +154,15 @@ class RunAccount:
     def failures(self) -> int:
         """Comparisons that failed, whatever the cause."""
         return sum(self.failed.values())
+
+
+def _failing(totals: RunTotals) -> Iterator[str]:
+    requests = totals.failed_requests
+    if not requests.count or requests.count < _FAILING_FROM * requests.of:
+        return
+    ranked = sorted(totals.failing_texts.items(), key=lambda each: (-each[1].failed, each[0]))
+    for name, text in ranked[:MOST_FAILING]:
+        yield f"{name}: {text.failed} of {text.of} requests, {text.cause}"
 
 
 def _found(mean: float | None, interval: tuple[float, float] | None) -> str:

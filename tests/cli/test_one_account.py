@@ -1,5 +1,6 @@
 """Summary, last line, --json, metrics, report and export say the same of one run."""
 
+import html
 import json
 import re
 
@@ -90,6 +91,11 @@ def holds_one_account(said, genrm):
     if account["reliability"] is not None:
         assert f"Mean {account['figure']}" in page
     summary = " ".join(err.split())
+    assert all(each in summary for each in account["failing"])
+    assert all(html.escape(each, quote=False) in page for each in account["failing"])
+    requests = metrics["failed_requests"]
+    has_many = requests["count"] > 0 and 100 * requests["count"] >= requests["of"]
+    assert bool(account["failing"]) == has_many
     assert f"train on it {'. '.join([account['train'], *account['because'][:1]])}"[:-1] in summary
     assert f'<div class="answer {WEIGHTS[account["train"]]}">' in page
     return account

@@ -50,3 +50,46 @@ def test_a_running_job_has_a_page(genrm, judge_server, running, name):
     judge_server.behave()
     done = genrm.run("score in.jsonl --no-probe", *judge_server.flags).ended(0)
     assert f"{JUDGED} reused" in done.err
+
+
+@pytest.mark.slow
+def test_another_machine_sees_what_was_copied_to_s3(genrm, judge_server, s3_bucket, aws):
+    """A journal on S3 is enough, on a machine that has never seen the run."""
+    judge_server.behave(script=[{}] * JUDGED, fault={"hang": True})
+    uri = f"s3://{s3_bucket.name}/rl/in.jsonl"
+    lines = "".join(json.dumps(each) + "\n" for each in make_rollouts(groups=GROUPS, size=SIZE))
+    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/in.jsonl", Body=lines.encode())
+    journal = ("--journal", f"s3://{s3_bucket.name}/rl/journal", "--segment-calls", 1)
+    flags = ("--concurrency", 4, "--no-probe", *journal, *judge_server.flags)
+    process = genrm.start("score", uri, *flags, **aws)
+    try:
+        judge_server.wait_until(lambda stats: stats["hangs"] >= 1)
+        elsewhere = aws | {"XDG_STATE_HOME": str(genrm.folder / "elsewhere")}
+        output = f"s3://{s3_bucket.name}/rl/in.scored.jsonl"
+        page = ("report", output, "-o", "page.html", "--json", "--force", *journal[:2])
+        report = genrm.run(*page, **elsewhere).ended(0)
+        [run] = json.loads(report.out)["runs"]
+        # With one verdict a segment, calls wait for the copies of those before.
+        assert JUDGED - 4 <= run["account"]["answered"] <= JUDGED
+        assert run["account"]["comparisons"] == PLANNED
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+
+
+@pytest.mark.slow
+def test_a_killed_shard_has_a_page_too(genrm, judge_server):
+    """What every shard recorded is on it, whether the name is that of the output or of one journal;
+    no output may be written over the input.
+    """
+    judge_server.behave()
+    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=SIZE))
+    genrm.run("score in.jsonl --no-probe --shard 0/2", *judge_server.flags).ended(0)
+    for name in ("in.scored.jsonl", "in.shard-0-of-2.journal.sqlite"):
+        report = genrm.run("report", name, "--json", "--force").ended(0)
+        [run] = json.loads(report.out)["runs"]
+        assert 0 < run["account"]["answered"] < PLANNED
+        assert run["account"]["comparisons"] == PLANNED
+    refused = genrm.run("report in.scored.jsonl --force -o in.jsonl").ended(2)
+    assert "is an input" in refused.err

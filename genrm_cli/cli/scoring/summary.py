@@ -9,7 +9,7 @@ from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
-from genrm_cli.metrics.run_metrics import MOST_FAILING, RunMetrics
+from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.account import RunAccount, results_text
 from genrm_cli.settings import Settings
 from genrm_cli.storage.location import folder_of, sibling
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _DONE = (0, TooManyUnscoredError.exit_code)
 # The longest label, `repeatability`, and a gap.
 _LABEL_WIDTH = 13
-_FAILING_FROM = 0.01  # share of failed requests from which texts are named
 # Words follow the lower end of the interval, so a small run is never praised for its mean.
 _RELIABILITY_MEANS = {
     "high": "high: reward differences are mostly real, not judge noise",
@@ -66,9 +65,9 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     ]
     if failures:
         yield "failures", "; ".join(failures)
-    requests = totals.failed_requests
-    if requests.count and requests.count >= _FAILING_FROM * requests.of:
-        yield "most fail", "; ".join(_failing_texts(totals))
+    account = RunAccount.of(totals, flag_of)
+    if account.failing:
+        yield "most fail", "; ".join(account.failing)
     reward = totals.reward
     if reward.count:
         flat = totals.groups_without_spread
@@ -89,22 +88,12 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         correlation = f"{totals.length_effect.mean:+.2f}{interval}"
         yield "length", f"correlates with the reward by {correlation} within groups"
     if totals.judge.name is not None and totals.comparisons_planned:
-        account = RunAccount.of(totals, flag_of)
         yield account.figure, _reliability_text(account, totals)
         yield "train on it", ". ".join([account.train, *account.because[:1]]).rstrip(".")
     prices = settings.limits.price_in, settings.limits.price_out
     if any(prices):
         cost = cost_of(totals.prompt_tokens, totals.completion_tokens, *prices)
         yield "cost", f"{cost:,.2f}"
-
-
-def _failing_texts(totals: "RunTotals") -> Iterator[str]:
-    """Yield the rollouts with most failed requests; few texts with most of them have a cause of
-    their own.
-    """
-    ranked = sorted(totals.failing_texts.items(), key=lambda each: (-each[1].failed, each[0]))
-    for name, text in ranked[:MOST_FAILING]:
-        yield f"{name}: {text.failed} of {text.of} requests, {text.cause}"
 
 
 def _estimated_text(totals: "RunTotals") -> str:

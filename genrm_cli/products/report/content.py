@@ -160,6 +160,9 @@ def read_run(
         prices = (settings.limits.price_in, settings.limits.price_out)
         figures_of_run = figures_of(scored.name, measured, run.metrics, judge, summary, prices)
         account = figures_of_run.account
+        if account is not None:
+            named = tuple(map(mask, account.failing))  # by their keys, masked as everywhere
+            figures_of_run = replace(figures_of_run, account=replace(account, failing=named))
         so_far = None
         if scored.unfinished is not None and account is not None:
             so_far = account.done_text
