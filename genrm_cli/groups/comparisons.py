@@ -59,7 +59,7 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
         judged,
         by_judge,
         used_verdicts(by_judge),
-        lists_of(judged, plan) if plan.is_listwise else (),
+        lists_of(judged, len(plan.judges)) if plan.is_listwise else (),
         find_incomplete(judged, plan),
     )
 
@@ -98,7 +98,7 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
     )
     while left:
         by_judge = verdicts_by_judge(judged, plan)
-        scores = scores_alone(judged, plan)
+        scores = scores_alone(judged.size, by_judge)
         known = {answered[each]: scores[answered[each]] for each in order}
         count = min(left, further_at_once(len(answered)))
         asked = [(i, j) for i, j, _ in by_judge]
@@ -107,37 +107,24 @@ def iter_further(judged: JudgedGroup, plan: GroupPlan) -> Iterator[list[Comparis
         left -= count
 
 
-def scores_alone(judged: JudgedGroup, plan: GroupPlan) -> list[float]:
-    """Return the base scores of the rollouts by the group's own verdicts alone, less their mean."""
-    used = used_verdicts(verdicts_by_judge(judged, plan))
-    scores: list[float] = weigh_alone(batch_of(judged.size, [verdict_array(used)]))[0].tolist()
+def scores_alone(size: int, by_judge: JudgeVerdicts) -> list[float]:
+    """Return the base scores of a group of this size by its own verdicts alone, less their mean."""
+    verdicts = verdict_array(used_verdicts(by_judge))
+    scores: list[float] = weigh_alone(batch_of(size, [verdicts]))[0].tolist()
     return scores
 
 
-def iter_planned(
-    key: str | None,
-    answered: Sequence[int],
-    view: SharedView,
-    plan: GroupPlan,
-) -> Iterator[RequestId]:
-    """Yield the planned requests to each judge whose verdicts count, but those that depend on
-    verdicts.
+def planned_lists(
+    key: str | None, answered: Sequence[int], list_size: int | None, plan: GroupPlan
+) -> Iterable[RolloutList]:
+    """Return what judges whose verdicts count are shown, but what depends on verdicts.
 
     Args:
         key: key of the group.
         answered: indices of the rollouts that have a response.
-        view: what is shown of them.
+        list_size: size of lists that fit into the judges' context; None for that of the plan.
         plan: plan of the run.
     """
-    yield from to_each_judge(_planned_lists(key, answered, view, plan), plan)
-
-
-def _planned_lists(
-    key: str | None,
-    answered: Sequence[int],
-    view: SharedView,
-    plan: GroupPlan,
-) -> Iterable[RolloutList]:
     if len(answered) < 2 or not plan.judges:
         return []
     if plan.compares_pairs:
@@ -147,7 +134,7 @@ def _planned_lists(
             (RolloutList((index,), repeat) for index in answered)
             for repeat in range(plan.pairing.repeats)
         )
-    lists = replace(plan.lists, list_size=view.list_size or plan.lists.list_size)
+    lists = replace(plan.lists, list_size=list_size or plan.lists.list_size)
     return (
         RolloutList(tuple(answered[place] for place in places), repeat)
         for places, repeat in lists.iter_lists(len(answered), key or "")
@@ -159,30 +146,30 @@ def list_of(comparison: Comparison) -> RolloutList:
     return RolloutList((comparison.i, comparison.j), comparison.judge_idx)
 
 
-def to_each_judge(lists: Iterable[RolloutList], plan: GroupPlan) -> Iterator[RequestId]:
+def to_each_judge(lists: Iterable[RolloutList], judges: int) -> Iterator[RequestId]:
     """Yield the requests to show lists to each judge whose verdicts count."""
     for shown, repeat in lists:
-        for number in range(len(plan.judges)):
+        for number in range(judges):
             yield RequestId(number, repeat, shown)
 
 
 def iter_requests(
-    answered: Sequence[int], view: SharedView, plan: GroupPlan, ids: Iterable[RequestId]
+    answered: Sequence[int], view: SharedView, ids: Iterable[RequestId], *, in_pairs: bool
 ) -> Iterator[tuple[RequestId, Prompt]]:
     """Yield requests about pairs or lists to judges whose verdicts count, with their prompts.
 
     Args:
         answered: indices of the rollouts that have a response.
         view: the responses of `answered` in their order, and what else is shown.
-        plan: plan of the run.
         ids: of requests that show some of `answered`.
+        in_pairs: whether judges are shown pairs.
     """
     response_of = dict(zip(answered, view.responses, strict=True))
     principle = view.comparing_principle
     for id_ in ids:
         responses = tuple(response_of[index] for index in id_.shown)
         prompt: Prompt
-        if plan.compares_pairs:
+        if in_pairs:
             prompt = PairwisePrompt(
                 view.conversation,
                 responses[0],
@@ -202,14 +189,14 @@ def iter_requests(
         yield id_, prompt
 
 
-def lists_of(judged: JudgedGroup, plan: GroupPlan) -> list[ListScores]:
-    """Return the scores of listwise judges, list by list.
+def lists_of(judged: JudgedGroup, judges: int) -> list[ListScores]:
+    """Return the scores of so many listwise judges, list by list.
 
     Those of a panel are the means over the judges that scored a response.
     """
     scores: dict[tuple[int, tuple[int, ...]], dict[int, list[float]]] = {}
     for (number, repeat, shown), outcome in judged.results:
-        if number < len(plan.judges) and isinstance(outcome.result, Grades):
+        if number < judges and isinstance(outcome.result, Grades):
             of_list = scores.setdefault((repeat, shown), {})
             for place, grade in outcome.result.by_place():
                 of_list.setdefault(place, []).append(grade)

@@ -94,7 +94,7 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
         UsageError: the message names what to omit.
     """
     if settings.pairing.goal != "rewards":
-        _refuse_directed(settings, plan)
+        _refuse_directed(settings, compares_pairs=plan.compares_pairs)
     if len({judge.form for judge in plan.judges}) > 1:
         names = ", ".join(f"{judge.name} ({judge.form})" for judge in plan.judges)
         raise UsageError(f"the judges of a panel must be shown the same: {names}.")
@@ -118,7 +118,7 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
         )
 
 
-def _refuse_directed(settings: Settings, plan: GroupPlan) -> None:
+def _refuse_directed(settings: Settings, *, compares_pairs: bool) -> None:
     """Refuse what a plan that follows the verdicts cannot do.
 
     Raises:
@@ -135,7 +135,7 @@ def _refuse_directed(settings: Settings, plan: GroupPlan) -> None:
         )
     elif rewards.min_reliability is not None or rewards.advantage == "reliability":
         why = " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal."
-    elif not plan.compares_pairs:
+    elif not compares_pairs:
         why = " needs judges that compare pairs; omit judges that grade responses, or the goal."
     if why is not None:
         raise UsageError(SettingRef("goal", pairing.goal), naming(why))

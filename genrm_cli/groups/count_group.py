@@ -1,7 +1,7 @@
 """Count a finished group: its verdicts, judges, components and rewards."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -17,6 +17,7 @@ from genrm_cli.metrics.run_metrics import (
     RunMetrics,
 )
 from genrm_cli.metrics.verdict_counts import FailingText, VerdictCounts
+from genrm_cli.settings.components import Source
 from genrm_cli.verdicts import Failure, Outcome, Reason
 
 
@@ -68,7 +69,9 @@ def count_group(
     if plan.is_panel:
         metrics.attempt(["panel"], lambda: _count_panel(metrics, judged, rewards, plan))
     if plan.rewards.is_composed:
-        metrics.attempt(COMPONENT_FIGURES, lambda: _count_components(metrics, rewards, plan))
+        metrics.attempt(
+            COMPONENT_FIGURES, lambda: _count_components(metrics, rewards, plan.rewards.sources)
+        )
     if rewards.clusters is not None and rewards.clusters.failed:
         metrics.component_failures["diversity"] += 1
     # Replacements of failed comparisons are in no plan.
@@ -124,7 +127,9 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
             metrics.unscored_in_groups += counts and (len(scores) > 1 or judged.key is None)
 
 
-def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPlan) -> None:
+def _count_components(
+    metrics: RunMetrics, rewards: GroupRewards, sources: Mapping[str, Source]
+) -> None:
     for name, column in rewards.columns.items():
         metrics.components.setdefault(name, ComponentMetrics()).add_group(column.values)
         if column.failure is not None:
@@ -134,7 +139,7 @@ def _count_components(metrics: RunMetrics, rewards: GroupRewards, plan: GroupPla
         # A gated reward has no source.
         if total is not None and total.value is not None and not total.gated_by:
             for name, term in total.terms.items():
-                metrics.shares[plan.rewards.sources[name]] += abs(term)
+                metrics.shares[sources[name]] += abs(term)
 
 
 def _count_panel(

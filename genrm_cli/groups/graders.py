@@ -62,7 +62,6 @@ class Grader:
     profile: GradingProfile
     list_name: str = ""
     repeats: int = 1
-    turns: int = 1
 
     @property
     def name(self) -> str:

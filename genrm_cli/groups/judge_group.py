@@ -1,7 +1,7 @@
 """Ask the judges about one group of rollouts."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from genrm_cli.judging.engine import Judge, JudgeSet
 from genrm_cli.judging.pacing.pool import Slot
 from genrm_cli.judging.requests import JudgeRequest, RequestId
 from genrm_cli.rewards.component import local_kind
+from genrm_cli.settings.components import Component
 from genrm_cli.tasks import first_error_of, in_thread
 from genrm_cli.verdicts import Failure, FailureKind, Outcome
 
@@ -56,18 +57,19 @@ async def judge_group(
             cancelled.
     """
     judged = begin_group(group, plan)
+    components = plan.rewards.settings.components
 
     async def ask(id_: RequestId, judge: Judge, request: JudgeRequest, slot: Slot) -> None:
         asked = request._replace(extra=judged.extra)
-        _take(judged, id_, await judge.ask(asked, slot), plan, judges)
+        _take(judged, id_, await judge.ask(asked, slot), judges, keeps_reply=plan.keep_replies)
 
     try:
         for number, stage in enumerate(iter_stages(judged, group, plan)):
             # The turn is held until all requests of the stage are made: groups are asked in order,
             # and the first ones end first.
             async with asyncio.TaskGroup() as tasks, judges.turn() as lane:
-                if not number and any(map(local_kind, plan.rewards.settings.components)):
-                    await in_thread(lambda: compute_local(judged, group, plan))
+                if not number and any(map(local_kind, components)):
+                    await in_thread(lambda: compute_local(judged, group, components))
                 requests = await prepared(stage, judged)
                 for id_, request, outcome in judges.iter_recalled(requests):
                     judge = judges[id_.judge]
@@ -81,7 +83,7 @@ async def judge_group(
                         outcome = Outcome(
                             Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}")
                         )
-                    _take(judged, id_, outcome, plan, judges)
+                    _take(judged, id_, outcome, judges, keeps_reply=plan.keep_replies)
                     await judges.yield_regularly()
     except BaseExceptionGroup as errors:
         raise first_error_of(errors) from None
@@ -138,9 +140,11 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
             seen += 1
             if outcome is not None:
                 known += outcome.from_journal
-                known_calls += outcome.from_journal * plan.asked[id_.judge].turns
+                known_calls += outcome.from_journal * plan.turns_of(id_.judge)
                 judged.extra.count(outcome.reasks)
-                judged.results.append((id_, without_reply(outcome, plan)))
+                judged.results.append(
+                    (id_, outcome if plan.keep_replies else without_reply(outcome))
+                )
         first = first or seen
         if len(judged.results) < seen:  # the rest depends on what is missing
             break
@@ -150,25 +154,27 @@ def recall_group(group: Group, plan: GroupPlan, judges: JudgeSet) -> KnownGroup:
 
 
 def finish_known(
-    judged: JudgedGroup, group: Group, plan: GroupPlan, judges: JudgeSet
+    judged: JudgedGroup,
+    group: Group,
+    components: Sequence[Component],
+    judges: JudgeSet,
 ) -> JudgedGroup:
     """Finish a recalled group whose results are all known; calls the user's functions."""
     for _, outcome in judged.results:
         judges.on_outcome(outcome)
-    compute_local(judged, group, plan)
+    compute_local(judged, group, components)
     judged.sort()
     return judged
 
 
 def _take(
-    judged: JudgedGroup, id_: RequestId, outcome: Outcome, plan: GroupPlan, judges: JudgeSet
+    judged: JudgedGroup, id_: RequestId, outcome: Outcome, judges: JudgeSet, *, keeps_reply: bool
 ) -> None:
     judges.on_outcome(outcome)
-    judged.results.append((id_, without_reply(outcome, plan)))
+    judged.results.append((id_, outcome if keeps_reply else without_reply(outcome)))
 
 
-def without_reply(outcome: Outcome, plan: GroupPlan) -> Outcome:
-    """Drop the judge's reply, unless the plan keeps it."""
-    if not plan.keep_replies:
-        outcome.reply_text = None  # the journal has them; all replies of a run would fill a disk
+def without_reply(outcome: Outcome) -> Outcome:
+    """Drop the judge's reply."""
+    outcome.reply_text = None  # the journal has them; all replies of a run would fill a disk
     return outcome

@@ -305,6 +305,12 @@ class GroupPlan:
         """All judges by their numbers in requests: those that compare, then graders."""
         return *self.judges, *self.graders
 
+    def turns_of(self, judge: int) -> int:
+        """Return the number of calls for an answer of a judge, by its number; a grader answers in
+        one.
+        """
+        return self.judges[judge].turns if judge < len(self.judges) else 1
+
     def count_further(self, n: int) -> int:
         """Return the number of requests that depend on the verdicts of others."""
         return self.pairing.count_further(n) * len(self.judges)

@@ -160,6 +160,7 @@ class JudgingSession:
             the event loop; return whether no group is left.
             """
             nonlocal requests, pending
+            components = self.plan.rewards.settings.components
             for tag, group in groups:
                 if self._run.stop.is_set():
                     raise StoppedError
@@ -170,7 +171,7 @@ class JudgingSession:
                 if recalled.judged is None:
                     pending += 1
                 else:
-                    keep(tag, finish_known(recalled.judged, group, self.plan, judges))
+                    keep(tag, finish_known(recalled.judged, group, components, judges))
                 if self._journal is not None and self._journal.entered > _MAX_UNCOMMITTED:
                     return False
             return True

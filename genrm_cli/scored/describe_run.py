@@ -25,6 +25,7 @@ from genrm_cli.metrics.plan_reliability import (
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import LatencySummary, RunningStats
 from genrm_cli.metrics.verdict_counts import CountOf
+from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.json_form import extended
@@ -78,7 +79,9 @@ def run_totals(
         if name in failed:
             figures[name] = _NULLS.get(name)
     names = ("reliability_interval", "rings_needed")
-    improved = attempt(failed, names, partial(_reliability_figures, metrics, plan))
+    improved = attempt(
+        failed, names, partial(_reliability_figures, metrics, pairing, plan.is_listwise)
+    )
     figures |= dict.fromkeys(names) if improved is None else improved
     return RunTotals(
         limit=settings.limits.limit,
@@ -112,11 +115,12 @@ def _summary_of(value: Any) -> object:
     return value
 
 
-def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, object]:
+def _reliability_figures(
+    metrics: RunMetrics, pairing: PairingPlan, is_listwise: bool
+) -> dict[str, object]:
     """Return the interval of the reliability, from all verdicts of all inputs, and the rings or
     repeats that would make it high; empty if they are unknown.
     """
-    pairing = plan.pairing
     mean = metrics.reliability.mean
     n = typical_size(metrics.group_sizes)
     if mean is None or n is None:
@@ -134,7 +138,7 @@ def _reliability_figures(metrics: RunMetrics, plan: GroupPlan) -> dict[str, obje
     if in_common is None or in_common >= mean:
         needed = (
             repeats_needed(pairing.repeats, mean, interval)
-            if plan.is_listwise
+            if is_listwise
             else rings_needed(pairing, n, mean, interval)
         )
         return {"reliability_interval": interval, "rings_needed": needed}

@@ -109,7 +109,7 @@ class ArrivingGroup:
         except JudgeError as error:  # down for too long; it may be back at the next request
             outcome = Outcome(Failure(FailureKind.CONNECTION, str(error)))
         self._judges.on_outcome(outcome)
-        return without_reply(outcome, self._plan)
+        return outcome if self._plan.keep_replies else without_reply(outcome)
 
     async def _ask_judge(self, number: int, repeat: int, prompt: Prompt) -> Outcome:
         judge = self._judges[number]
@@ -200,7 +200,8 @@ class ArrivingGroup:
         """Compute the components that need no judge."""
         judged = begin_group(group, self._plan)
         if any(map(local_kind, self._plan.rewards.settings.components)):
-            await in_thread(lambda: compute_local(judged, group, self._plan))
+            components = self._plan.rewards.settings.components
+            await in_thread(lambda: compute_local(judged, group, components))
         return judged
 
 

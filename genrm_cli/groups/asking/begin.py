@@ -1,5 +1,7 @@
 """Begin a group: what is known of it before any request."""
 
+from collections.abc import Sequence
+
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -8,6 +10,7 @@ from genrm_cli.rewards.component import Column, local_kind
 from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.rollouts.views import answer_measured, choose_view
+from genrm_cli.settings.components import Component
 from genrm_cli.verdicts import Explanation
 
 
@@ -68,7 +71,7 @@ def find_answered(
     return not_compared, tuple(index for index in same if index not in copies), copies
 
 
-def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
+def compute_local(judged: JudgedGroup, group: Group, components: Sequence[Component]) -> None:
     """Compute the components that need no judge; may be slow, and calls the user's functions."""
     records = group.records or [{} for _ in group.rollouts]
     rows = judged.counted
@@ -77,7 +80,7 @@ def compute_local(judged: JudgedGroup, group: Group, plan: GroupPlan) -> None:
     rollouts = [group.rollouts[index] for index in rows]
     kept = [records[index] for index in rows]
     ids = [(group.key, index) for index in rows]
-    for component in plan.rewards.settings.components:
+    for component in components:
         kind = local_kind(component)
         if kind is None:
             continue

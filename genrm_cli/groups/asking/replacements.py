@@ -59,7 +59,7 @@ class _JudgeReplacements:
 
     def __init__(self, number: int, judged: JudgedGroup, plan: GroupPlan) -> None:
         self._number = number
-        self._turns = plan.asked[number].turns
+        self._turns = plan.turns_of(number)
         self._judged = judged
         self._planned_repeats = plan.planned_repeats(number)
         self._is_grader = number >= len(plan.judges)

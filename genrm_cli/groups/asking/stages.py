@@ -9,9 +9,9 @@ from genrm_cli.groups.asking.replacements import iter_replacements
 from genrm_cli.groups.asking.shown import shown_to_judges
 from genrm_cli.groups.comparisons import (
     iter_further,
-    iter_planned,
     iter_requests,
     list_of,
+    planned_lists,
     to_each_judge,
 )
 from genrm_cli.groups.graders import iter_gradings
@@ -41,13 +41,18 @@ def iter_stages(
     if group.rollouts[judged.answered[0]].reference is not None:
         plan.refuse_reference()
 
+    count = len(plan.judges)
+
+    def iter_comparing(ids: Iterable[RequestId]) -> Iterator[tuple[RequestId, Prompt]]:
+        return iter_requests(judged.answered, view, ids, in_pairs=plan.compares_pairs)
+
     def iter_graded() -> Iterator[tuple[RequestId, Prompt]]:
-        for number, grader in enumerate(plan.graders, len(plan.judges)):
+        for number, grader in enumerate(plan.graders, count):
             yield from iter_gradings(group.key, grader, number, judged.answered, view)
 
     def iter_replacing(ids: Sequence[RequestId]) -> Iterator[tuple[RequestId, Prompt]]:
-        comparing = [id_ for id_ in ids if id_.judge < len(plan.judges)]
-        yield from iter_requests(judged.answered, view, plan, comparing)
+        comparing = [id_ for id_ in ids if id_.judge < count]
+        yield from iter_comparing(comparing)
         if len(comparing) < len(ids):
             prompts = {(id_.judge, id_.shown): prompt for id_, prompt in iter_graded()}
             for id_ in ids[len(comparing) :]:
@@ -66,11 +71,11 @@ def iter_stages(
                     judged.neutralised[index] = max(judged.neutralised.get(index, 0), len(forms))
             yield id_, shown
 
-    planned = iter_planned(group.key, judged.answered, view, plan)
-    yield iter_neutral(chain(iter_requests(judged.answered, view, plan, planned), iter_graded()))
+    lists = planned_lists(group.key, judged.answered, view.list_size, plan)
+    yield iter_neutral(chain(iter_comparing(to_each_judge(lists, count)), iter_graded()))
     for pairs in iter_further(judged, plan):
-        further = to_each_judge(map(list_of, pairs), plan)
-        yield iter_neutral(iter_requests(judged.answered, view, plan, further))
+        further = to_each_judge(map(list_of, pairs), count)
+        yield iter_neutral(iter_comparing(further))
     for ids in iter_replacements(judged, plan):
         yield iter_neutral(iter_replacing(ids))
 

@@ -8,7 +8,7 @@ import orjson
 
 from genrm_cli.groups.count_group import count_whole_group
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.json_types import Record
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
@@ -68,7 +68,7 @@ class Recorder(RecordFiles):
             for each in rewards.comparisons
         )
         self._append_group(
-            rewards.key, comparisons, scored_lines(members, rewards, self._plan, self._mask)
+            rewards.key, comparisons, scored_lines(members, rewards, self._plan.rewards, self._mask)
         )
         count_whole_group(self._counts, judged, rewards, self._plan)
 
@@ -78,7 +78,9 @@ class Recorder(RecordFiles):
         alone = replace(
             rewards, scores=[amended(rewards.scores[index], group_size=1)], comparisons=[]
         )
-        self._append_group(rewards.key, b"", scored_lines([member], alone, self._plan, self._mask))
+        self._append_group(
+            rewards.key, b"", scored_lines([member], alone, self._plan.rewards, self._mask)
+        )
 
     def _append_group(self, key: str | None, *parts: bytes) -> None:
         self._append(*parts, begins=key in self._names)
@@ -102,12 +104,12 @@ class Recorder(RecordFiles):
 
 
 def scored_lines(
-    members: Sequence[Member], rewards: GroupRewards, plan: GroupPlan, mask: Mask
+    members: Sequence[Member], rewards: GroupRewards, rules: RewardPlan, mask: Mask
 ) -> bytes:
     """Return the lines of a group in its order, masked, each with its reward; a compare request is
     one line.
     """
-    scores = scores_of(rewards.scores, plan.rewards)
+    scores = scores_of(rewards.scores, rules)
     if members and isinstance(
         members[0].line.get(_OF_COMPARE), dict
     ):  # one response of a compare request

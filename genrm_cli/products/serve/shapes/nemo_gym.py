@@ -12,7 +12,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.records import ScoredLine
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
@@ -149,20 +148,20 @@ async def _compare(call: Call) -> JsonReply:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
         members = [Member.of(str(place), line, rollout) for place, (rollout, line) in pairs]
     else:
-        lines = _lines(record, name, plan)
+        lines = _lines(record, name, plan.chosen_fields)
         members = [member_of(str(place), line, plan) for place, line in enumerate(lines)]
     answer = await call.service.judge(name, members)
     rewards = [call.number_of(score, answer) for score in answer.rewards.scores]
     return JsonReply(compare_reply(answer.rewards, rewards))
 
 
-def _lines(record: Record, name: str, plan: GroupPlan) -> list[Record]:
+def _lines(record: Record, name: str, chosen_fields: Sequence[str]) -> list[Record]:
     """Return the responses of a compare request as lines; a message without a role is the
     user's.
     """
     kept = {
         "principle",
-        *(path.partition(".")[0] for path in plan.chosen_fields),
+        *(path.partition(".")[0] for path in chosen_fields),
     }
     history = record.get("conversation_history")
     if isinstance(history, list) and all(isinstance(message, dict) for message in history):
