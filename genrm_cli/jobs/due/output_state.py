@@ -90,18 +90,21 @@ def read_output_state(
         parts = {} if metrics is None else metrics.parts
         folder = folder_of(places.scored)
         recorded = [parts.get(name_below(folder, uri)) for uri in places.files]
-    are_known = all(
-        not exists or (record is not None and is_marked(uri, record.output_mark, store))
+    unknown = (
+        uri
         for uri, exists, record in zip(places.scored_files, exist, recorded, strict=True)
+        if exists and (record is None or not is_marked(uri, record.output_mark, store))
     )
+    in_the_way = next(unknown, None)
     # Comparisons or rejects without metrics may be somebody's files, too.
-    if not are_known or (metrics is None and any(map(exists, places.sides()))):
+    if in_the_way is not None or (metrics is None and any(map(exists, places.sides()))):
         if places.commit_mark is not None and exists(places.commit_mark):
             why = "an earlier run stopped while writing its outputs"
             return OutputState(OutputStanding.STALE, why)
+        subject = in_the_way if places.files and in_the_way is not None else "it"
         why = (
-            "it was changed after genrm wrote it, was scored with other files, or was not written "
-            "by genrm"
+            f"{subject} was changed after genrm wrote it, was scored with other files, or was not "
+            "written by genrm"
         )
         return OutputState(OutputStanding.FOREIGN, why)
     if metrics is None:

@@ -21,7 +21,7 @@ from genrm_cli.rollouts.formats.shapes import (
     read_conversation,
     splits_conversation,
 )
-from genrm_cli.rollouts.reading.account import iter_texts_by_path, shown_text, unread_text
+from genrm_cli.rollouts.reading.account import iter_texts_by_path, shown_text, top_of, unread_text
 from genrm_cli.rollouts.reading.answers import (
     asked_of,
     call_in,
@@ -81,7 +81,7 @@ def named_fields(
         """Return the named fields, and the parts of the prompt that the record has beside them."""
         if not prompts:
             return replace(resolve_line(record, response_field), metadata=names)
-        taken = {_top_of(record, path) for path in named}
+        taken = {top_of(record, path) for path in named}
         beside = {key: value for key, value in record.items() if key not in taken}
         for path in prompts:
             beside |= _siblings_of(record, path)
@@ -116,7 +116,7 @@ def named_fields(
 
     return Format(
         name,
-        lambda record: all(_top_of(record, path) in record for path in named),
+        lambda record: all(top_of(record, path) in record for path in named),
         read,
         rows,
         fields=fields,
@@ -163,11 +163,6 @@ def _refuse_lost(record: Record, paths: Sequence[str], rollouts: Sequence[Rollou
             " or ",
             SettingRef("response_field"),
         )
-
-
-def _top_of(record: Record, path: str) -> str:
-    """Return the field of a line that a path begins with; its own name may have dots."""
-    return path if path in record else path.partition(".")[0]
 
 
 def _siblings_of(record: Record, path: str) -> Record:

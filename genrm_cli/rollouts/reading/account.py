@@ -134,6 +134,11 @@ def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ())
     return found
 
 
+def top_of(record: JsonObject, path: str) -> str:
+    """Return the field of a line that a path begins with; its own name may have dots."""
+    return path if path in record else path.partition(".")[0]
+
+
 def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the fields of a line by what they were taken for, metadata last; `settled` gives the
     roles by path that the user has set. The same line gives the same order in every run.
@@ -142,8 +147,8 @@ def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> di
     for path, role in settled.items():
         if values_at(record, path) is not None:
             roles.setdefault(role, []).append(path)
-    tops = {path.partition(".")[0] for names in roles.values() for path in names}
-    left = {path.partition(".")[0] for path in open_fields(record, read, settled)}
+    tops = {top_of(record, path) for names in roles.values() for path in names}
+    left = {top_of(record, path) for path in open_fields(record, read, settled)}
     metadata: list[str] = []
     for name in record:
         if name in tops:
