@@ -95,6 +95,18 @@ CORE = (
     "scored",
     "jobs",
     "verdicts",
+    "rollouts",
+    "texts",
+    "neutralise",
+    "errors",
+    "catalog",
+    "extensions",
+    "group_scorer",
+    "scorer",
+    "reward_functions",
+    "tasks",
+    "json_types",
+    "typed_json",
 )
 PRODUCT_WORDS = {
     *("adapter", "cohort", "cohorts", "evaluation", "export", "exported", "leaderboard"),
@@ -104,10 +116,11 @@ PRODUCT_WORDS = {
 READ_BY_ONE = {
     "groups.results.GroupRewards.recalled": "users of the Python API read it, as they read `calls`",
     "rollouts.rollout.CallingTurn.words": "a message as formats give it; judges see the transcript",
+    "scored.run_record.RunTotals.pairs_of_repeats": "the number behind `repeat_agreement`",
     "rollouts.formats.episodes.session_safety.Safety.disagrees": "the one decision about safety",
     "rollouts.formats.episodes.session_safety.Safety.is_masked": "the one decision about safety",
 }
-OF_OUTPUTS = ("scored", "groups.records", "metrics.running_stats.LatencySummary", "settings")
+OF_OUTPUTS = ("groups.records", "metrics.running_stats.LatencySummary", "settings")
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
 # Rule 2. Prefixes of the modules that know only what they are given.
