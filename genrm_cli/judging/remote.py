@@ -71,7 +71,6 @@ _NOT_ASKED = Failure(FailureKind.NOT_ASKED, "not asked")
 _TRIAL = [("user", "What is the capital of France?")], "Paris.", "I like turtles."
 _TRIAL_TOKENS = 16  # a few words, which even a slow server writes before the run is given up
 _TOKENS = " tokens"
-_ROUND = 64  # a divisor of usual limits
 _FAILED_LISTS = 8  # of a judge that fails with every second one, one run in 256 begins with so many
 _UNPROBED = "not probed"
 
@@ -107,15 +106,6 @@ def _is_cut_off(failure: Failure, reply: Reply) -> bool:
     return failure.kind is FailureKind.EMPTY and bool(
         _CONTEXT_WORDS.search(reply.finish_reason or "")
     )
-
-
-def _ends_early(used: int, written: int, limit: int) -> bool:
-    """Whether a reply was cut off by the context before its own limit.
-
-    A server's own limit of replies is a round number; a context that is used up is, too."""
-    if written >= limit - limit // 16:
-        return False
-    return written == 0 or used % _ROUND == 0 or written % _ROUND != 0
 
 
 class OutdatedRequestError(Exception):
@@ -444,10 +434,10 @@ class RemoteJudge:
         is_counted = reply.is_prompt_counted
         used = (reply.prompt_tokens or 0) + (reply.completion_tokens or 0)
         written = reply.completion_tokens or 0
-        names_context = bool(_CONTEXT_WORDS.search(reply.finish_reason or ""))
-        if names_context or (
-            is_counted and limit is not None and _ends_early(used, written, limit)
-        ):
+        is_full = bool(_CONTEXT_WORDS.search(reply.finish_reason or ""))
+        if is_counted and limit is not None and written < limit - limit // 16:
+            is_full = self.learned.note_cut(reply) or is_full
+        if is_full:
             refusal = TooLong(used if is_counted else None, reply.prompt_tokens)
             failure = Failure(FailureKind.TRUNCATED, "", too_long=refusal)
             # A prompt of less than half of the context is not the cause.

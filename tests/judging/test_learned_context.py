@@ -215,18 +215,60 @@ async def test_a_reply_that_was_cut_off_is_asked_once_more_with_twice_the_room()
     assert opened.remote.learned.tokens is None
 
 
-async def test_a_servers_own_limit_of_replies_is_no_context():
-    """It cuts replies off at a round number of tokens, wherever the prompt ends."""
+def cutting(cut_at, counted):
+    """Return how a judge answers that cuts replies off, until the prompts are short: `cut_at` has
+    the tokens of a reply by those of its prompt.
+    """
 
     def answer(body):
-        is_granted = body["max_tokens"] > 16_384
-        usage = {"prompt_tokens": 1_201, "completion_tokens": 20 if is_granted else 4_096}
-        text = VERDICT if is_granted else "Let me think"
-        reason = "stop" if is_granted else "length"
+        tokens = count_tokens("\n".join(message["content"] for message in body["messages"]))
+        counted.append(tokens)
+        written = cut_at(tokens)
+        text = VERDICT if written >= 900 else "Let me think"
+        reason = "stop" if written >= 900 else "length"
+        usage = {"prompt_tokens": tokens, "completion_tokens": min(written, 900)}
         choice = {"message": {"content": text}, "finish_reason": reason}
         return 200, {}, {"choices": [choice], "usage": usage}
 
-    with answering_each(answer) as (url, _):
-        judged, opened = await judge_all(url, [group_of(0, "A word.", "Another.")])
-    assert kind_of(judged[0].results[0][1]) is None
+    return answer
+
+
+def longer_and_longer():
+    """Return groups with responses of which each is longer than the one before."""
+    words = "because of the tide " * 400
+    return [group_of(number, words + "more " * 7 * number, "A word.") for number in range(6)]
+
+
+@pytest.mark.parametrize("context", [2_560, 2_559, 2_700])
+async def test_replies_that_end_at_one_total_show_a_context(context):
+    """Of a server that names none, round or not: the second reply that it cut off shows it, and
+    requests are shortened from then on.
+    """
+    counted = []
+    with answering_each(cutting(lambda tokens: context - tokens, counted)) as (url, _):
+        judged, opened = await judge_all(url, longer_and_longer(), plan=ONE_MORE)
+    assert opened.remote.learned.tokens == context
+    outcomes = [each.results[0][1] for each in judged]
+    assert [kind_of(outcome) for outcome in outcomes[1:]] == [None] * 5
+    assert len(counted) == opened.budget.calls
+
+
+@pytest.mark.parametrize(
+    "cut_at",
+    [
+        pytest.param(lambda tokens: 512, id="a round limit"),
+        pytest.param(lambda tokens: 500, id="a limit"),
+        pytest.param(lambda tokens: 899 - tokens % 7 * 50, id="a limit of time"),
+    ],
+)
+async def test_a_servers_own_limit_of_replies_is_no_context(cut_at):
+    """It cuts replies to long prompts off, wherever they end: no text is shortened for it, and each
+    is asked once more.
+    """
+    counted = []
+    with answering_each(cutting(cut_at, counted)) as (url, _):
+        judged, opened = await judge_all(url, longer_and_longer(), plan=ONE_MORE)
     assert opened.remote.learned.tokens is None
+    assert not any(chars for each in judged for chars in each.shortened.values())
+    assert [kind_of(each.results[0][1]) for each in judged] == ["truncated"] * 6
+    assert counted == sorted([*counted[::2], *counted[::2]])

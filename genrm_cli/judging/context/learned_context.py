@@ -73,6 +73,8 @@ class LearnedContext:
         self._longest_bytes = 0  # of the requests that were answered
         self._longest_estimate = 0
         self.most_tokens = 0  # of the prompts that were answered, as the server counted
+        self._most_used = 0  # of a prompt and its reply together
+        self._full_prompts: set[int] = set()  # their tokens, where reply and prompt took the most
         self._density = {"wide": 1.0, "solid": 1.0}
 
     def note_reply(self, body: bytes, reply: Reply) -> None:
@@ -80,6 +82,10 @@ class LearnedContext:
         counted = reply.prompt_tokens or 0 if reply.is_prompt_counted else 0
         is_longest = len(body) > self._longest_bytes
         self.most_tokens = max(self.most_tokens, counted)
+        used = counted + (reply.completion_tokens or 0)
+        if counted and used > self._most_used:
+            self._most_used = used
+            self._full_prompts = set()
         if is_longest:
             self._longest_bytes = len(body)
         if is_longest or counted > 0.4 * len(body):  # prose has a quarter
@@ -88,6 +94,19 @@ class LearnedContext:
             if estimate >= _LEAST_SUSPECT and (kind := _kind_of(body)) is not None:
                 density = min(counted / estimate, _FAR_OFF)
                 self._density[kind] = max(self._density[kind], density)
+
+    def note_cut(self, reply: Reply) -> bool:
+        """Note a reply that was cut off before its own limit; return whether the context did it.
+
+        A server's own limit of replies, or of their time, cuts them off, too, at any total. A
+        context cuts those to prompts of different lengths off at one total, which no reply exceeds.
+        A reply without a word had no room.
+        """
+        prompt = reply.prompt_tokens or 0
+        if prompt + (reply.completion_tokens or 0) < self._most_used:
+            return False
+        self._full_prompts.add(prompt)
+        return reply.completion_tokens == 0 or len(self._full_prompts) > 1
 
     def confirm(self, tokens: int | None) -> None:
         """Believe a limit that a refusal named, once a request that keeps it was answered."""
