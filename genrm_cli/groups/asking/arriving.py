@@ -139,7 +139,7 @@ class ArrivingGroup:
             group = group.as_gym()
         judged = await self._begin(group)
         ends_s = None if timeout_s is None else loop_time_s() + timeout_s
-        for stage in iter_stages(judged, group, self._plan):
+        for stage in iter_stages(judged, group, self._plan, self._known):
             requests = {
                 id_: self._ask(id_.judge, id_.repeat, prompt)
                 for id_, prompt in await prepared(stage, judged)

@@ -25,13 +25,16 @@ _LONG_CHARS = 500_000  # of a group, whose texts take up to 50 ms to prepare
 
 
 def iter_stages(
-    judged: JudgedGroup, group: Group, plan: GroupPlan
+    judged: JudgedGroup, group: Group, plan: GroupPlan, known: NeutralTexts | None = None
 ) -> Iterator[Iterator[tuple[RequestId, Prompt]]]:
     """Yield the requests about a group by stages; the first number of an id counts judges, then
     graders.
 
-    `judged` must hold the results of a stage before the next one is taken.
+    `judged` must hold the results of a stage before the next one is taken. `known` texts are
+    neutralised already, and get those that are not.
     """
+    # A response is in several pairs; its text is neutralised once.
+    known = {} if known is None else known
     if not judged.answered or not plan.count_requests(len(judged.answered)):
         yield iter(())
         return
@@ -57,9 +60,6 @@ def iter_stages(
             prompts = {(id_.judge, id_.shown): prompt for id_, prompt in iter_graded()}
             for id_ in ids[len(comparing) :]:
                 yield id_, prompts[id_.judge, id_.shown]
-
-    # A response is in several pairs; its text is neutralised once.
-    known: NeutralTexts = {}
 
     def iter_neutral(
         requests: Iterable[tuple[RequestId, Prompt]],

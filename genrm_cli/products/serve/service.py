@@ -22,7 +22,6 @@ from genrm_cli.errors import StorageError
 from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.group import Group, JudgedGroup
 from genrm_cli.groups.results import GroupRewards
-from genrm_cli.json_types import whole_characters
 from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.products.serve.cohorts.cohort import (
     BusyError,
@@ -128,9 +127,7 @@ class RewardService:
         if self._enter(entry, member, size) is JoinResult.NEW:
             index = entry.index_of(member.id)
             if index is not None:
-                self._arriving_of(entry, member).add(
-                    index, member.rollout, whole_characters(member.line)
-                )
+                self._arriving_of(entry, member).add(index, member.rollout, member.shown)
             self._close_or_wait(entry)
         answer = entry.answer_of(member.id)
         if answer is None:
@@ -508,5 +505,5 @@ class _Judged:
 
 def _group_of(members: Sequence[Member]) -> Group:
     rollouts = [member.rollout for member in members]
-    records = [whole_characters(member.line) for member in members]
+    records = [member.shown for member in members]
     return Group(group_key(rollouts[0], 1), rollouts, records)

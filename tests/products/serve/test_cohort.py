@@ -17,7 +17,8 @@ from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 def member(id_, text="text", prompt="Why?", principle=None, reference=None):
     """Make a member with this text."""
     rollout = Rollout((Turn("user", prompt),), (Text(text),), principle, reference=reference)
-    return Member.of(str(id_), {"text": text}, rollout)
+    line = {"text": text}
+    return Member.of(str(id_), line, line, rollout)
 
 
 @given(st.permutations(range(12)))

@@ -53,6 +53,7 @@ class Member:
     Attributes:
         id: unique in its cohort; it fixes the order of the members.
         line: the rollout as in a line of a file.
+        shown: the line in whole characters.
         digest: of the line, which is JSON of `size_bytes`.
         task: the prompt's digest, the principle and the reference, which all members of a cohort
             share.
@@ -60,18 +61,21 @@ class Member:
 
     id: str
     line: Mapping[str, Any]
+    shown: Mapping[str, Any]
     rollout: Rollout
     digest: bytes
     task: str
     size_bytes: int = 0
 
     @classmethod
-    def of(cls, id_: str, line: Mapping[str, Any], rollout: Rollout) -> Self:
+    def of(
+        cls, id_: str, line: Mapping[str, Any], shown: Mapping[str, Any], rollout: Rollout
+    ) -> Self:
         """Return a member; its task is that of its rollout."""
         task = repr((digest_of_prompt(rollout.prompt), rollout.principle, rollout.reference))
         content = canonical_json(line)
         digest = hashlib.sha256(content).digest()
-        return cls(id_, line, rollout, digest, task, len(content))
+        return cls(id_, line, shown, rollout, digest, task, len(content))
 
 
 def canonical_json(value: object) -> bytes:

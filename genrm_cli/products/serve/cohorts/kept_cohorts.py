@@ -95,7 +95,7 @@ class KeptCohort:
 
     def _without_texts(self, digests: Mapping[str, str]) -> dict[str, Member]:
         return {
-            id_: Member(id_, {}, NO_ROLLOUT, bytes.fromhex(digest), self.task)
+            id_: Member(id_, {}, {}, NO_ROLLOUT, bytes.fromhex(digest), self.task)
             for id_, digest in digests.items()
         }
 

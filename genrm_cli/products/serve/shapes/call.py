@@ -217,7 +217,7 @@ def member_of(id_: str, line: Record, plan: GroupPlan, format_: str = "completio
     if len(rollouts) != 1:
         raise UnreadableRecordError(f"holds {counted(len(rollouts), 'response')}, expected one")
     rollout = plan.with_chosen_fields(rollouts[0], shown)
-    return Member.of(id_, line, rollout)
+    return Member.of(id_, line, shown, rollout)
 
 
 def others_of(line: Record) -> list[str]:

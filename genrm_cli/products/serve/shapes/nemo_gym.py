@@ -16,7 +16,7 @@ from genrm_cli.groups.records import ScoredLine
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import Record, whole_characters
 from genrm_cli.products.serve.cohorts.cohort import Member
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.shapes.call import (
@@ -146,7 +146,10 @@ async def _compare(call: Call) -> JsonReply:
     name = digest_of(record).hex()[:32]
     if plan.shows_as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
-        members = [Member.of(str(place), line, rollout) for place, (rollout, line) in pairs]
+        members = [
+            Member.of(str(place), line, whole_characters(line), rollout)
+            for place, (rollout, line) in pairs
+        ]
     else:
         lines = _lines(record, name, plan.chosen_fields)
         members = [member_of(str(place), line, plan) for place, line in enumerate(lines)]
