@@ -170,3 +170,19 @@ def test_runs_of_all_kinds_have_one_account(account_of, genrm, judge_server, fla
     account = holds_one_account(account_of(*judge, *flags, **behaviour), genrm)
     assert account["train"] in WEIGHTS
     assert (account["train"] == "yes") == (account["because"] == [])
+
+
+def test_who_fails_most_is_masked_on_the_page(genrm, call, judge_server):
+    """A group's key may be private: the report masks it among the failures as in its lists."""
+    rollouts = [{**each, "task": "ann@example.org"} for each in make_rollouts(groups=1, size=4)]
+    genrm.write("in.jsonl", rollouts)
+    judge_server.behave(fault=REFUSED)
+    flags = ("--group-by", "task", "--no-probe", "--max-unscored", 1)
+    scored = call("score", "in.jsonl", *judge_server.flags, *flags)
+    assert "ann@example.org" in scored.err.partition("most fail")[2]
+    masked = ("report", "in.scored.jsonl", "-o", "r.html", "--redact-pattern", "email", "--json")
+    report = call(*masked).ended(0)
+    [run] = json.loads(report.out)["runs"]
+    assert run["account"]["failing"]
+    assert b"ann@example.org" not in report.out
+    assert b"ann@example.org" not in (genrm.folder / "r.html").read_bytes()
