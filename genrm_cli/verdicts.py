@@ -298,7 +298,8 @@ class Outcome:
         result: the verdict or grades, or the failure.
         attempts: calls made, including retries.
         latency_s: time from the first call to the last answer, including waits.
-        prompt_tokens: sum over all replies; likewise the next one.
+        prompt_tokens: sum over all replies.
+        completion_tokens: sum over all replies.
         reply_text: the content of the last reply; None if there was none.
         from_journal: whether the result comes from the journal; the numbers are then those of the
             original run.

@@ -109,10 +109,10 @@ class GroupComponents:
         """Combine the components of each rollout.
 
         An optional component that a rollout lacks is dropped for the whole group: otherwise it
-        would favour the others. Rewards from verdicts, of which one is negative, are raised until
-        the lowest is the least score of a judge: else a gated rollout, with 0, would not be the
-        worst, and dividing among near-duplicates would reward copying; ranks and advantages stay
-        the same."""
+        would favour the others. Rewards from verdicts, of which one is negative, are shifted so
+        that the lowest is the least score of a judge: else a gated rollout, with 0, would not be
+        the worst, and dividing among near-duplicates would reward copying; ranks and advantages
+        stay the same."""
         judged = self.judged
         rewards = self.plan.rewards
         values = {name: column.values for name, column in columns.items()}

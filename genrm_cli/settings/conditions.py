@@ -1,6 +1,7 @@
 """Conditions under which a setting has an effect, as its declaration names them in `only_with`:
 
 strategy=ring               with this value
+journal=s3://...            with a value that begins like this
 judging=listwise|profile    with one of these; `profile`, with any value
 use_journal, !conclude      with all of these; `!conclude`, without it
 """
@@ -80,6 +81,8 @@ def _parts(only_with: str) -> Iterator[tuple[str, ...]]:
 def _is_met(alternative: str, value_of: ValueOf) -> bool:
     name, equals, wanted = alternative.removeprefix("!").partition("=")
     value = value_of(name)
+    if wanted.endswith("..."):
+        return str(value or "").startswith(wanted.removesuffix("..."))
     if equals:
         return value == wanted
     return bool(value) is not alternative.startswith("!")

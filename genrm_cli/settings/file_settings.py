@@ -127,7 +127,7 @@ class JournalSettings:
         "Journal on S3: maximum number of verdicts between two copies.",
         200,
         low=1,
-        only_with="journal, use_journal",
+        only_with="journal=s3://..., use_journal",
     )
     use_journal: bool = setting(
         "Record verdicts in a journal and reuse recorded ones.",

@@ -58,7 +58,8 @@ class PeopleQuality:
         judge_equal: share of pairs on which judge and most people agree, ties included.
         judge_accuracy: how often the judge is right by people, over all pairs; None for fewer than
             four labels.
-        chosen_wins: how often people prefer the answer called chosen, likewise.
+        chosen_wins: how often people prefer the answer called chosen, over all pairs; None for
+            fewer than four labels.
     """
 
     raters: tuple[str, ...]

@@ -70,7 +70,8 @@ class JudgeChange:
             measurement; the mean over pairs, whose upper end is `excess_high`. None without any.
         p_value: probability that a judge that is the same differs at least as much.
         more_pairs: about how many more would tell; None unless the answer is `cannot tell`.
-        failures_then: judgements without a verdict, of `judgements_then`; likewise now.
+        failures_then: judgements without a verdict, of `judgements_then`.
+        failures_now: judgements without a verdict, of `judgements_now`.
     """
 
     base: str

@@ -40,8 +40,8 @@ class RunningCalibration:
 
     Attributes:
         fitted: the calibration.
-        groups: that it is based on, as many as older ones still count for; likewise
-            `comparisons`.
+        groups: groups that it is based on; older ones count for less.
+        comparisons: comparisons that it is based on; older ones count for less.
     """
 
     def __init__(

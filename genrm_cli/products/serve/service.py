@@ -66,8 +66,8 @@ class RewardService:
 
     Attributes:
         scorer: its judges, and their calibration.
-        open_groups: number of groups and cohorts that have no answer yet; likewise `open_bytes` of
-            their members.
+        open_groups: number of groups and cohorts that have no answer yet.
+        open_bytes: bytes of their members.
         being_judged: comparisons of groups whose members have come, and that have no answer yet.
     """
 

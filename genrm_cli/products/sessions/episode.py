@@ -284,5 +284,5 @@ async def play_episode(
             faults=environment.faults(state),
             hidden=environment.describe(state),
         )
-    except Exception as error:  # noqa: BLE001  (likewise)
+    except Exception as error:  # noqa: BLE001  (code of others)
         return replace(played, state=broken(state, error))

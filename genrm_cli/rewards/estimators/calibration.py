@@ -77,7 +77,7 @@ class Calibration:
         noise: of leads with this weight. None with too few verdicts: fewer than 96 pairs of
             verdicts share one rollout, or fewer than 200 share none (fewer suffice with more than
             one ring), as in groups of two and three.
-        score_noise: of score differences alone, likewise.
+        score_noise: of score differences alone; None with too few verdicts.
         expected: reliability that the noise lets expect in a typical group, near 0 if no signal was
             found. None with too few verdicts.
         expected_error: its standard error; None with too few verdicts or groups.

@@ -104,7 +104,7 @@ class JudgeNoise:
         slope: of the lead in the difference of the two qualities.
         level_slope: of m in the sum of the two qualities, 0 or more.
         noise: variance of the lead given the qualities, without what the prompt adds.
-        level_noise: variance of m likewise.
+        level_noise: variance of m given the qualities, without what the prompt adds.
         prompt: variance of what the prompt adds to all leads of its group.
     """
 

@@ -42,9 +42,9 @@ class ListCalibration:
     Attributes:
         positions: effect of each position on a score, shrunk; they sum to 0.
         noise: variance of a score given its rollout and its list; None with too few repeats.
-        signal: variance of the qualities of a group; None likewise.
-        uncertainty: standard error of the logarithm of signal over noise; None likewise, and if no
-            signal was found.
+        signal: variance of the qualities of a group; None with too few repeats.
+        uncertainty: standard error of the logarithm of signal over noise; None with too few
+            repeats, or without a signal.
     """
 
     positions: tuple[float, ...] = (0.0,) * MAX_POSITIONS

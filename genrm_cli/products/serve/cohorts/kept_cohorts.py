@@ -57,7 +57,8 @@ class KeptCohort:
     Attributes:
         name: of the cohort; a round's is not the name under which it is kept.
         task: as of its members.
-        members: digest of each member that came in time, by id; likewise `late`.
+        members: digest of each member that came in time, by id.
+        late: digest of each member that came later, by id.
         answers: answer of each late member by id, and of all others by the empty id.
     """
 
