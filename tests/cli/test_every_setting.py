@@ -261,50 +261,6 @@ RUNS = {
         ("validate r.jsonl.gz two.jsonl", {}),
         ("validate done.jsonl --model m", {}),
     ],
-    "score": [
-        (f"score r.jsonl {JUDGED}", {}),
-        (f"score r.jsonl.gz two.jsonl {JUDGED}", {}),
-        (f"score done.jsonl folder/ {JUDGED}", SLOW),
-        (f"score r.jsonl --no-probe {JUDGED}", SILENT),
-        (f"score r.jsonl --no-probe {JUDGED}", DOWN),
-        (f"score r.jsonl -o s3://bucket/other/o.jsonl {JUDGED}", {}),
-    ],
-    "show": [
-        ("show r.jsonl --limit 9", {}),
-        ("show r.jsonl.gz two.jsonl --max-model-len 3000 --limit 9", {}),
-        ("show done.scored.jsonl", {}),
-    ],
-    "compare": [
-        (f"compare --prompt Q one two {JUDGED}", SLOW),
-        (f"compare - {JUDGED}", {}),
-        (f"compare - --no-probe --ring-k 2 {JUDGED}", SILENT),
-        (f"compare - --no-probe {JUDGED}", DOWN),
-    ],
-    "rank": [
-        (f"rank policies.jsonl --policy-field policy {JUDGED}", SLOW),
-        (f"rank all.jsonl.gz --policy-field policy --no-probe {JUDGED}", SILENT),
-        (f"rank all.jsonl.gz --policy-field policy --no-probe {JUDGED}", DOWN),
-    ],
-    "eval": [
-        (f"eval pairs.jsonl -o e.json {JUDGED}", SLOW),
-        (f"eval pairs.jsonl.gz {JUDGED}", {}),
-        (f"eval pairs.jsonl --no-probe {JUDGED}", DOWN),
-        (f"eval pairs.jsonl -o s3://bucket/other/o.json {JUDGED}", {}),
-    ],
-    "report": [
-        ("report done.scored.jsonl -o e.json", {}),
-        ("report done.scored.jsonl again.scored.jsonl.gz", {}),
-        ("report done.scored.jsonl -o s3://bucket/other/r.html", {}),
-    ],
-    "export": [
-        ("export done.scored.jsonl --to trl-dpo -o e.json", {}),
-        ("export again.scored.jsonl.gz --to trl-dpo -o x.jsonl", {}),
-        (
-            "export done.scored.jsonl done.scored.jsonl --to trl-dpo -o s3://bucket/other/x.jsonl",
-            {},
-        ),
-    ],
-    "review": [("review done.scored.jsonl", {}), ("review again.scored.jsonl.gz", {})],
 }
 # What differs from run to run: times, places, ports.
 _UNSTABLE_KEY = re.compile(

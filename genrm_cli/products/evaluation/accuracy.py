@@ -86,9 +86,10 @@ class PairRecord:
     Attributes:
         item: identifies the line that the pair comes from; pairs of one line are not independent of
             each other.
-        chosen_index: position of the chosen response among those of its line, from 0; likewise
-            `rejected_index`.
-        chosen_first: the result with the chosen response shown first. `chosen_second` likewise.
+        chosen_index: position of the chosen response among those of its line, from 0.
+        rejected_index: that of the rejected response.
+        chosen_first: the result with the chosen response shown first.
+        chosen_second: the result with the chosen response shown second.
     """
 
     id: str

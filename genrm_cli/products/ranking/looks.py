@@ -63,7 +63,8 @@ def share_interval(
 
     Args:
         error: standard error of the mean.
-        verdicts: see `clustered_interval`; likewise `z`.
+        verdicts: see `clustered_interval`.
+        z: see `clustered_interval`.
     """
     is_usual = _USUAL[0] <= share <= _USUAL[1] and error > LEAST_SPREAD
     if n < _USUAL_PROMPTS or not is_usual:

@@ -56,7 +56,9 @@ class Outcomes:
 
     Attributes:
         table: where they come from.
-        prompt: [N] number of the prompt; likewise the policies shown `first` and `second`.
+        prompt: [N] number of the prompt.
+        first: [N] number of the policy shown first.
+        second: [N] number of the policy shown second.
         won: [N] 1 if the first one won, 0 if the second did, 0.5 for a tie.
         by_rule: [N] decided without a verdict: blank responses lose, and equal responses tie.
     """
