@@ -113,7 +113,6 @@ class JudgeSettings:
         "Host from which the judge's server may fetch images of rollouts, such as "
         "images.example. Repeatable. Default: none; only images that are data are shown.",
         (),
-        only_with="images",
     )
     api_key_env: str | None = setting(
         "Environment variable that contains the API key. Default: GENRM_API_KEY, then "

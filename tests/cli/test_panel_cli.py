@@ -165,7 +165,8 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     """
     genrm.write("in.jsonl", make_rollouts(groups=2))
     judge: tuple[Any, ...] = (*judge_server.flags, "--profile", profile)
-    plan = json.loads(call("validate in.jsonl --both-orders --json", *judge).out)["plan"]
+    known = ("--model", "judge", "--profile", profile)
+    plan = json.loads(call("validate in.jsonl --both-orders --json", *known).out)["plan"]
     finished = call("score in.jsonl --both-orders", *judge).ended(0)
     metrics = genrm.metrics()
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
@@ -188,13 +189,11 @@ def test_the_references_reading_is_not_for_them(genrm, call, judge_server, profi
     """
     genrm.write("in.jsonl", make_rollouts(groups=1))
     for arguments in (
-        ("score", "in.jsonl"),
-        ("validate", "in.jsonl"),
-        ("compare", "one", "two"),
+        ("score", "in.jsonl", *judge_server.flags),
+        ("validate", "in.jsonl", "--model", "judge"),
+        ("compare", "one", "two", *judge_server.flags),
     ):
-        finished = call(
-            *arguments, "--compat", "nemo-gym", *judge_server.flags, "--profile", profile
-        ).ended(2)
+        finished = call(*arguments, "--compat", "nemo-gym", "--profile", profile).ended(2)
         assert f"the profile {profile} does not ask for" in finished.err
     write_panel(genrm, judge_server)
     with (genrm.folder / "genrm.toml").open("a") as file:
