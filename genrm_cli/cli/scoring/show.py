@@ -49,8 +49,8 @@ def show(
     For an output of genrm score, show rewards, the matrix of verdicts and the judge's replies, from
     the journal if the comparisons lack them.
 
-    Accepts the settings of `genrm score`. Control characters are printed as escapes such as \\x1b;
-    --json keeps them.
+    Accepts the settings of `genrm score` that decide what the judge sees. Control characters are
+    printed as escapes such as \\x1b; --json keeps them.
 
     Example: genrm show rollouts.jsonl --group task:6 --model my-genrm
 

@@ -39,10 +39,9 @@ class UnfinishedFile:
                 self.descriptor = os.open(self.path, _NEW_FILE, mode)
             except FileExistsError:
                 continue
-            with contextlib.suppress(OSError):  # a file system without locks
-                _lock(self.descriptor)
-            # Another process may have taken it for a left one before it was locked.
-            if _is_at(self.path, self.descriptor):
+            # Another process may have taken it for a left one before it was locked: it has the lock
+            # and removes the file now, or has removed it.
+            if _is_ours(self.descriptor) and _is_at(self.path, self.descriptor):
                 return
             os.close(self.descriptor)
 
@@ -65,7 +64,10 @@ def remove_left(target: Path) -> None:
             descriptor = os.open(path, _LEFT_FILE)
             try:
                 _lock(descriptor)
-                path.unlink()
+                # Who has the lock of the file at this name is the only one to remove it. Another
+                # file may have got the name in the meantime.
+                if _is_at(path, descriptor):
+                    path.unlink()
             finally:
                 os.close(descriptor)
 
@@ -78,6 +80,17 @@ def _hidden(target: Path, number: int) -> Path:
 
 def _lock(descriptor: int) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Lock a file; return False if another process has the lock."""
+    try:
+        _lock(descriptor)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
