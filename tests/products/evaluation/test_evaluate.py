@@ -94,6 +94,7 @@ def test_what_the_judge_is_shown_and_what_is_recorded(
 ) -> None:
     """Each pair is asked in both orders, and its record has the result of each."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 0))
+    judge_server.behave(latency_s=0.02)
     result = evaluate(
         uri, settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron")
     )
@@ -115,7 +116,7 @@ def test_what_the_judge_is_shown_and_what_is_recorded(
     assert len(result["settings_digest"]) == 64
     assert set(result["by_category"]) == {"s"}
     assert result["figures"]["calls_per_judgement"] == 1
-    assert result["figures"]["latency_median_s"] > 0
+    assert result["figures"]["latency_median_s"] >= 0.01
 
 
 def test_judges_are_told_what_the_labelled_line_has_for_them(
