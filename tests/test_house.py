@@ -197,7 +197,6 @@ PURE_LIBRARIES = ("markupsafe", "msgspec", "numpy", "phonenumbers", "re2", "stdn
 # Rule 3. Where each outside library may be imported; a new library needs a line here.
 HOMES = {
     "typer": ("cli",),
-    "uvloop": ("cli",),
     "rich": ("cli",),
     "jinja2": ("products.report.render_page",),
     "markupsafe": ("products.report",),

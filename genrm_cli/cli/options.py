@@ -250,20 +250,11 @@ def ending(*, as_json: bool = False) -> Iterator[None]:
 
 
 def run_to_end(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run work in a new event loop: that of uvloop, if it is installed. A cancellation, also by
-    SIGTERM, raises KeyboardInterrupt.
-    """
+    """Run work in a new event loop. A cancellation, also by SIGTERM, raises KeyboardInterrupt."""
     import asyncio
 
     try:
-        import uvloop
-    except ImportError:
-        new_loop = asyncio.new_event_loop
-    else:
-        new_loop = uvloop.new_event_loop
-    try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
-            return runner.run(work)
+        return asyncio.run(work)
     except asyncio.CancelledError as error:
         raise KeyboardInterrupt from error
 
