@@ -6,7 +6,7 @@ import pytest
 from genrm_process import COMMAND, LIMIT_S
 
 IN_FLIGHT = 4
-# What could not be stored, and what was asked and answered until everybody knew: 8 to 20 in 13 runs.
+# What could not be stored, and was asked and answered until everybody knew: 8 to 20 in 13 runs.
 AT_RISK = 8 * IN_FLIGHT
 # A disk of a few pages, in a mount namespace of its own; later it has room again, and the same
 # command is run.
