@@ -88,11 +88,12 @@ class Cron:
         return {key.removeprefix(PREFIX) for key in keys if not _is_background(key)}
 
     def copied(self) -> list[Json]:
-        """Return the entries of all journal segments."""
+        """Return the results in all journal segments, without the notes of runs."""
         keys = [one["Key"] for one in self._listed(JOURNAL_PREFIX)]
-        return [
+        entries = [
             orjson.loads(line) for key in keys for line in unpack(self.get(key), key).splitlines()
         ]
+        return [entry for entry in entries if entry["kind"] != "note"]
 
     def arguments(self, *more: object, uri: str | None = None) -> list[str]:
         """Return the command line."""
