@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from genrm_cli.groups.group import Group
-    from genrm_cli.groups.records import ComparisonRecord
+    from genrm_cli.groups.line_records import ComparisonRecord
     from genrm_cli.groups.results import GroupRewards
     from genrm_cli.products.ranking.in_memory import rank
     from genrm_cli.products.ranking.rank_policies import Ranking
@@ -56,7 +56,7 @@ __all__ = [
 _MODULES = {
     **dict.fromkeys(("Scorer", "score"), "scorer"),
     "Group": "groups.group",
-    "ComparisonRecord": "groups.records",
+    "ComparisonRecord": "groups.line_records",
     "GroupRewards": "groups.results",
     "Calibration": "rewards.estimators.calibration",
     "Ranking": "products.ranking.rank_policies",

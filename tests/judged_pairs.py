@@ -1,6 +1,6 @@
 """Labelled pairs with the results that a judge gave."""
 
-from genrm_cli.groups.records import FailureRecord
+from genrm_cli.groups.line_records import FailureRecord
 from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, Preference
 from genrm_cli.verdicts import FailureKind
 

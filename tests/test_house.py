@@ -120,7 +120,7 @@ READ_BY_ONE = {
     "rollouts.formats.episodes.session_safety.Safety.disagrees": "the one decision about safety",
     "rollouts.formats.episodes.session_safety.Safety.is_masked": "the one decision about safety",
 }
-OF_OUTPUTS = ("groups.records", "metrics.running_stats.LatencySummary", "settings")
+OF_OUTPUTS = ("groups.line_records", "metrics.running_stats.LatencySummary", "settings")
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
 
 # Rule 2. Prefixes of the modules that know only what they are given.
@@ -164,7 +164,7 @@ PURE = (
     "products.report.report_figures",
     "products.report.group_document",
     "products.report.measure_group",
-    "groups.records",
+    "groups.line_records",
     "scored.account",
     "scored.json_form",
     "scored.lines",
@@ -209,7 +209,7 @@ HOMES = {
     "zstandard": ("storage", "judging.journal", "judging.journal_file", "judging.completion"),
     "pyarrow": ("storage",),
     "msgspec": (
-        "groups.records",
+        "groups.line_records",
         "scored.json_form",
         "typed_json",
         "storage.leases",

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from genrm_cli.groups.comparisons import JudgedVerdicts, JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
+from genrm_cli.groups.line_records import FORMAT, ComparisonRecord, ScoredLine, outcome_fields
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
-from genrm_cli.groups.records import FORMAT, ComparisonRecord, ScoredLine, outcome_fields
 from genrm_cli.metrics.half_plans import HalfSums
 from genrm_cli.metrics.running_stats import sample_variance
 from genrm_cli.rewards.component import Column

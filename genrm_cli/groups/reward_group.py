@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from genrm_cli.groups.comparisons import JudgedVerdicts
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.group_components import GroupComponents
+from genrm_cli.groups.line_records import FORMAT, DiversityRecord, ScoredLine, Status
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.records import FORMAT, DiversityRecord, ScoredLine, Status
 from genrm_cli.groups.results import GroupRewards, comparisons_of, why_unscored
 from genrm_cli.metrics.figures import attempt, rounded
 from genrm_cli.rewards.component import Column, Values

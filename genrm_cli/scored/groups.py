@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrm_cli.errors import InputError, SettingRef
-from genrm_cli.groups.records import ComparisonRecord, ScoredLine
+from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import Record
 from genrm_cli.judging.journal import Journal
 from genrm_cli.rollouts.views import with_one_reading

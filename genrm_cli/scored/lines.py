@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from genrm_cli.groups.records import ComparisonRecord, ScoredLine
+from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError

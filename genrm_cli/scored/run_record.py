@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from genrm_cli.groups.records import ComparisonRecord, ScoredLine
+from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.metrics.component_metrics import ComponentSummary
 from genrm_cli.metrics.half_plans import HalfPlanSummary

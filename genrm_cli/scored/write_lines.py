@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.groups.plan import RewardPlan
-from genrm_cli.groups.records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats import Score
 from genrm_cli.scored.json_form import to_json

@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from genrm_cli.groups.records import ComparisonRecord, ScoredLine
+from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.scored.run_record import RunRecord
 
 KINDS = (ScoredLine, ComparisonRecord, RunRecord)

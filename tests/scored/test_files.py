@@ -12,7 +12,7 @@ from hypothesis import given
 from scored_lines import metrics, scored, verdict, write_lines
 
 from genrm_cli.errors import InputError
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.rollouts.formats import FORMATS
 from genrm_cli.scored.files import find_run_record, find_scored
 from genrm_cli.scored.groups import ScoredGroup, ScoredRun

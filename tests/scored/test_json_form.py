@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from scored_lines import verdict
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.scored.json_form import json_schemas, to_json
 from genrm_cli.scored.run_record import output_schema
 from genrm_cli.storage.encoding.records import render_document, render_record

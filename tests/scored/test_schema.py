@@ -6,7 +6,7 @@ import pytest
 from genrm_process import read_lines
 from jsonschema import Draft202012Validator
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import RunRecord
 from genrm_cli.scored.write_lines import comparison_json

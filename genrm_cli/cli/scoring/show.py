@@ -15,7 +15,7 @@ from genrm_cli.settings.declare import setting
 from genrm_cli.storage.location import is_scored_file, is_stream, sibling
 
 if TYPE_CHECKING:
-    from genrm_cli.groups.records import ComparisonRecord
+    from genrm_cli.groups.line_records import ComparisonRecord
     from genrm_cli.rollouts.redaction import Mask
     from genrm_cli.scored.lines import ScoredGroup
 

@@ -118,7 +118,7 @@ def _fields_of(sample: str, settings: Settings) -> dict[str, str]:
         propose_fields,
         sample_of,
     )
-    from genrm_cli.rollouts.reading.account import shown_text
+    from genrm_cli.rollouts.reading.all_texts import shown_text
 
     given = settings.input
     with new_run(settings).open_source(sample) as source:

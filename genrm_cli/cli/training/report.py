@@ -34,7 +34,7 @@ def report(
 
     Example: genrm report run.scored.jsonl -o report.html
     """
-    from genrm_cli.jobs.previews.unfinished import conclude_so_far, open_unfinished
+    from genrm_cli.jobs.previews.so_far import conclude_so_far, open_unfinished
     from genrm_cli.products.report.write_report import write_report
 
     settings = invocation.settings

@@ -8,7 +8,7 @@ from enum import StrEnum
 from statistics import NormalDist, fmean, median
 from typing import Literal
 
-from genrm_cli.groups.records import FailureRecord
+from genrm_cli.groups.line_records import FailureRecord
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.running_stats import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task
 from genrm_cli.jobs.judging_session import PlanEvent

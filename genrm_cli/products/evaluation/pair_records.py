@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from genrm_cli.groups.comparisons import join_verdicts
-from genrm_cli.groups.records import outcome_fields
+from genrm_cli.groups.line_records import outcome_fields
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, Repeat, preference_of
 from genrm_cli.products.evaluation.labelled_pairs import Case

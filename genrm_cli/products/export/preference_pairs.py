@@ -8,7 +8,7 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean, pstdev
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.products.export.candidates import Candidate, Drop, Preferences
 from genrm_cli.products.export.export_options import ExportOptions

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import takewhile
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.json_types import Record, field_at
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.products.export.candidates import Candidate, Drop, digest_of_items

@@ -6,7 +6,7 @@ from itertools import combinations, product
 from statistics import fmean
 
 from genrm_cli.groups.comparisons import join_verdicts
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.judging.profiles.answer import verdict_of_grades
 from genrm_cli.products.ranking.outcomes import OutcomeTable
 from genrm_cli.scored.lines import ScoredGroup, ScoredRollout

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.redaction import Mask, masked_values
 from genrm_cli.rollouts.rollout import (

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
 from genrm_cli.metrics.verdict_counts import VerdictCounts
 from genrm_cli.pairing.pairs import Comparison

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from genrm_cli.errors import UsageError
-from genrm_cli.jobs.previews.unfinished import SoFar
+from genrm_cli.jobs.previews.so_far import SoFar
 from genrm_cli.json_types import Record
 from genrm_cli.products.report.blocks import Blocks, packed
 from genrm_cli.products.report.charts import draw_histogram, number_text

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from genrm_cli.errors import counted
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.metrics.running_stats import RunningStats
 from genrm_cli.products.serve.reference_answers import WinRate

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from genrm_cli.errors import InputError, StorageError, UsageError
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.rules.transcript import Effect, Finding
 from genrm_cli.products.sessions.session_rules import RULES

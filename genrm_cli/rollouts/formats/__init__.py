@@ -27,7 +27,7 @@ from genrm_cli.rollouts.formats.group_formats import GROUP_FORMATS
 from genrm_cli.rollouts.formats.line_formats import LINE_FORMATS
 from genrm_cli.rollouts.formats.named_fields import named_fields
 from genrm_cli.rollouts.formats.nemo_gym_lines import NEMO_GYM_FORMATS
-from genrm_cli.rollouts.reading.account import describe_open, open_fields, settings_of_roles
+from genrm_cli.rollouts.reading.all_texts import describe_open, open_fields, settings_of_roles
 from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields
 from genrm_cli.rollouts.reading.values import has_text
 from genrm_cli.rollouts.rollout import UnreadableRecordError

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import NamedTuple
 
 from genrm_cli.json_types import JsonObject, Record
-from genrm_cli.rollouts.reading.account import describe_open, open_fields, roles_of
+from genrm_cli.rollouts.reading.all_texts import describe_open, open_fields, roles_of
 from genrm_cli.rollouts.reading.known_names import REFERENCES, Fields, part_named
 from genrm_cli.rollouts.reading.values import is_objects, list_or_empty, object_or_empty, words
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError

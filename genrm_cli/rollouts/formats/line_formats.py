@@ -14,7 +14,7 @@ from genrm_cli.rollouts.formats.shapes import (
     read_completion,
     read_conversation,
 )
-from genrm_cli.rollouts.reading.account import repeated_reference
+from genrm_cli.rollouts.reading.all_texts import repeated_reference
 from genrm_cli.rollouts.reading.answers import (
     FAILED,
     alternatives_of,

@@ -21,7 +21,7 @@ from genrm_cli.rollouts.formats.shapes import (
     read_conversation,
     splits_conversation,
 )
-from genrm_cli.rollouts.reading.account import iter_texts_by_path, shown_text, top_of, unread_text
+from genrm_cli.rollouts.reading.all_texts import iter_texts_by_path, shown_text, top_of, unread_text
 from genrm_cli.rollouts.reading.answers import (
     asked_of,
     call_in,

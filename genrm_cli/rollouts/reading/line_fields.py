@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.account import settings_of_roles
+from genrm_cli.rollouts.reading.all_texts import settings_of_roles
 from genrm_cli.rollouts.reading.answers import is_api_choices, is_reply, is_request
 from genrm_cli.rollouts.reading.known_names import (
     MANY_RESPONSES,

@@ -7,7 +7,7 @@ A part is a text, or an object whose `type` or only key says what it is: OpenAI,
 from collections.abc import Iterable
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.account import is_prose
+from genrm_cli.rollouts.reading.all_texts import is_prose
 from genrm_cli.rollouts.reading.values import (
     first_text,
     is_objects,

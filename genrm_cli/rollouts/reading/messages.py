@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from genrm_cli.json_types import JsonObject
-from genrm_cli.rollouts.reading.account import is_prose, shown_text
+from genrm_cli.rollouts.reading.all_texts import is_prose, shown_text
 from genrm_cli.rollouts.reading.known_names import ROLES, is_label, plain_name, role_named
 from genrm_cli.rollouts.reading.message_parts import (
     Part,

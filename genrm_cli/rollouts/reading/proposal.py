@@ -12,7 +12,7 @@ from typing import NamedTuple
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.group_keys import group_key
-from genrm_cli.rollouts.reading.account import (
+from genrm_cli.rollouts.reading.all_texts import (
     is_prose,
     iter_texts_by_path,
     unread_text,

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from bench.recorded import iter_recorded
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.settings.file_settings import InputSettings

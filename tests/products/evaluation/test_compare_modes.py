@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.pairing.lists import ListPlan
 from genrm_cli.products.evaluation.pair_job import ListsInBothOrders, outcome_for
 from genrm_cli.verdicts import Failure, Grades

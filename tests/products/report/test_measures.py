@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scored_lines import metrics, scored, verdict
 
-from genrm_cli.groups.records import ComparisonRecord
+from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.metrics.running_stats import share_of
 from genrm_cli.products.report.content import tags_of
 from genrm_cli.products.report.measure_group import measure_group

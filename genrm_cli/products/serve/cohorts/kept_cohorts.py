@@ -8,7 +8,7 @@ from typing import Self
 
 import orjson
 
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.journal_file import KeptRecords

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.products.serve.cohorts.cohort import Cohort, DisagreementError, Member
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.service import RewardService

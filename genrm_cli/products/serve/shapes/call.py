@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from genrm_cli.errors import counted
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.groups.plan import GroupPlan
-from genrm_cli.groups.records import ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply, RefusedError
 from genrm_cli.http_server.router import parse_body
 from genrm_cli.json_types import Record, whole_characters, whole_text

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from urllib.parse import unquote
 
-from genrm_cli.groups.records import ComparisonRecord, ScoredLine
+from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.json_types import Record
 from genrm_cli.products.serve.served_answers import GroupAnswer

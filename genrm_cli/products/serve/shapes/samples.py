@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from genrm_cli.groups.records import ScoredLine
+from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.json_types import Record
 from genrm_cli.products.serve.served_answers import GroupAnswer
