@@ -1,7 +1,7 @@
 """A check of the reliability that knows no model of the judge: do two halves of the verdicts agree?
 
-The base scores of each group are computed from every second verdict, and from the others. Their
-correlation within groups is the reliability of half of the verdicts.
+The base scores of each group are computed from the verdicts on every second pair, and from the
+others. Their correlation within groups is the reliability of half of the verdicts.
 """
 
 import math

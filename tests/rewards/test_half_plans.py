@@ -70,6 +70,27 @@ def test_only_what_is_surely_apart_contradicts():
     assert halves.contradicts((0.2, 0.34))
 
 
+def in_both_orders(n, groups):
+    """Return what is shown of groups of n: a ring, each pair in both orders."""
+    first = np.array([each for i in range(n) for each in (i, (i + 1) % n)])
+    second = np.array([each for i in range(n) for each in ((i + 1) % n, i)])
+    return tuple(np.broadcast_to(each, (groups, 2 * n)) for each in (first, second))
+
+
+def test_an_error_about_a_pair_is_in_one_half():
+    """It recurs in both orders: were they shared out to the halves, it would look like signal."""
+    rng = np.random.default_rng(3)
+    world = draw_world(JudgeModel(intransitivity=1.5), 300, 6, rng)
+    batch = judged(world, in_both_orders(6, 300), "scores", rng)
+    mean, calibration, _ = conclude(batch)
+    found = halves_of(half_sums("adaptive", batch, calibration)).summary()
+    assert found.reliability == pytest.approx(mean, abs=0.1)
+    for half in batch.halves():
+        pairs = np.sort(np.stack([half.first, half.second]), axis=0)[:, half.valid].T
+        assert len(pairs) == 300 * 6
+        assert len(np.unique(pairs[:6], axis=0)) == 3
+
+
 def contradictions(cell, groups, runs, model=None):
     """Return in how many runs of so many groups the halves contradict the reliability."""
     n, kind, rings = cell

@@ -128,13 +128,13 @@ def estimate_many(
 
 
 def half_sums(name: str, batch: VerdictBatch, calibration: Calibration) -> list[HalfSums] | None:
-    """Return how far base scores from every second verdict agree with those from the others; None
-    for groups of more than 64, where it takes as long as all else, or of fewer than two verdicts.
+    """Return how far base scores from every second pair agree with those from the others; None for
+    groups of more than 64, where it takes as long as all else, or of fewer than two verdicts.
     """
     if calibration.noise is None or batch.n > _HALVED or batch.first.shape[1] < 2:
         return None
     known = replace(calibration, noise=None, score_noise=None)
-    first, second = (ESTIMATORS[name](batch.every_second(start), known) for start in (0, 1))
+    first, second = (ESTIMATORS[name](half, known) for half in batch.halves())
     both = first.scored & second.scored
     one, other = (
         np.where(both, made.base_scores - scored_means(made.base_scores, both), 0.0)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -49,20 +49,19 @@ class VerdictBatch:
         """Number of groups."""
         return int(self.first.shape[0])
 
-    def every_second(self, start: int) -> "VerdictBatch":
-        """Return the batch with every second verdict of each group, from the first or the second
-        on.
+    def halves(self) -> tuple["VerdictBatch", "VerdictBatch"]:
+        """Return the batch with the verdicts on every second pair of each group, and with the
+        others. All verdicts on a pair are in one half: a judge repeats its error about it.
         """
-        part = (slice(None), slice(start, None, 2))
-        return VerdictBatch(
-            n=self.n,
-            first=self.first[part],
-            second=self.second[part],
-            score_1=self.score_1[part],
-            score_2=self.score_2[part],
-            ranking=self.ranking[part],
-            valid=self.valid[part],
-        )
+        lower = np.minimum(self.first, self.second)
+        upper = np.maximum(self.first, self.second)
+        codes = lower * self.n + upper
+        order = np.argsort(codes, axis=1, kind="stable")
+        begins = np.diff(np.take_along_axis(codes, order, axis=1), axis=1, prepend=-1) != 0
+        numbers = np.empty_like(codes)
+        np.put_along_axis(numbers, order, np.cumsum(begins, axis=1), axis=1)
+        is_odd = numbers % 2 == 1
+        return replace(self, valid=self.valid & is_odd), replace(self, valid=self.valid & ~is_odd)
 
     def preferences(self) -> Floats:
         """Return [G, M] `preference` of each verdict: above 0 where the first rollout is

@@ -45,7 +45,8 @@ class LocalSink:
         except ValueError as error:
             raise UsageError(f"{uri!r} is not a file name: {error}") from error
         with contextlib.suppress(OSError):  # no such file, or a file system without modes
-            os.fchmod(self._file.descriptor, stat.S_IMODE(os.stat(self._target).st_mode))  # noqa: PTH116
+            mode = stat.S_IMODE(os.stat(self._target).st_mode)  # noqa: PTH116
+            os.fchmod(self._file.descriptor, mode)
         self._encoder = make_encoder(uri)
         self._buffer = bytearray()
         self._digest = hashlib.sha256()
