@@ -105,6 +105,8 @@ def _failures(outcomes: Iterable[Outcome]) -> int:
 
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:
     metrics.groups_of_unknown_reliability += bool(rewards.verdicts) and rewards.reliability is None
+    for reason, detail in rewards.unscored_details.items():
+        metrics.unscored_examples.setdefault(reason.value, detail)
     scores = rewards.scores
     for score in scores:
         total = score.total
@@ -116,14 +118,10 @@ def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewar
         metrics.copies += score.equal_to is not None
         if score.status == "scored" and score.reward is not None:
             metrics.reward.add(score.reward)
-        reason = score.reason
-        if reason is not None:
-            metrics.unscored_reasons[reason] += 1
-            detail = (score.reason_text or "").removeprefix(reason.text).removeprefix(": ")
-            if detail:
-                metrics.unscored_examples.setdefault(reason.value, detail)
+        if score.reason is not None:
+            metrics.unscored_reasons[score.reason] += 1
             # Another line stands for a superseded one.
-            counts = reason not in (Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
+            counts = score.reason not in (Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
             metrics.unscored_in_groups += counts and (len(scores) > 1 or judged.key is None)
 
 

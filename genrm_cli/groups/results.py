@@ -68,6 +68,7 @@ class GroupRewards:
         interval: 95 % interval of the reliability; None if unknown.
         chance: probability that responses of equal quality spread as much; None if unknown.
         halves: how far two halves of its verdicts agree; None where that was not computed.
+        unscored_details: the details of the first rollout without a reward, by reason.
         failed_figures: what a bug kept from being computed, with the reason; `reward` if the group
             has no rewards because of it.
     """
@@ -85,6 +86,7 @@ class GroupRewards:
     interval: tuple[float, float] | None = None
     chance: float | None = None
     halves: HalfSums | None = None
+    unscored_details: Mapping[Reason, str] = field(default_factory=dict)
     failed_figures: Mapping[str, str] = field(default_factory=dict)
 
     @property

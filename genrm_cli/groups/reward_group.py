@@ -204,10 +204,13 @@ class _EstimatedGroup:
         is_baseline = self.plan.is_baseline
         failures = {name: each.failure for name, each in columns.items() if each.failure} or None
         scores = []
+        details: dict[Reason, str] = {}
         for index, (reward, total) in enumerate(zip(rewards, totals, strict=True)):
             # A copy counts what was asked about its original.
             own = judged.copies.get(index, index)
             why = self._why_unscored(index, total, columns) if reward.reward is None else None
+            if why is not None and why.detail:
+                details.setdefault(why.reason, why.detail)
             notes = {name: column.note(index) for name, column in columns.items()}
             # Most rollouts have nothing of what is None here, and their lines stay short.
             scores.append(
@@ -260,6 +263,7 @@ class _EstimatedGroup:
             interval=self.estimate.interval,
             chance=self.estimate.chance,
             halves=self.estimate.halves,
+            unscored_details=details,
             failed_figures=self.failed_figures,
         )
 
