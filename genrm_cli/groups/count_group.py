@@ -53,7 +53,7 @@ def count_group(
         [*known.values()],
         [shape.answer_chars for shape in shapes],
         rewards.reliability,
-        rewards.interval,
+        rewards.expected,
         verdicts or VerdictCounts(),
     )
     metrics.add_measures(measures)

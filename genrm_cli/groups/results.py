@@ -8,7 +8,7 @@ from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.line_records import FORMAT, ComparisonRecord, ScoredLine, outcome_fields
 from genrm_cli.groups.plan import GroupPlan, RewardPlan
 from genrm_cli.metrics.half_plans import HalfSums
-from genrm_cli.metrics.running_stats import sample_variance
+from genrm_cli.metrics.running_stats import ExpectedSignal, sample_variance
 from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
@@ -65,7 +65,7 @@ class GroupRewards:
         comparisons: every request about the group, with its verdict, grades or failure; of these,
             `recalled` have their answer from the journal.
         calls: made for the others.
-        interval: 95 % interval of the reliability; None if unknown.
+        expected: the reliability that the judge's noise lets expect; None if unknown.
         chance: probability that responses of equal quality spread as much; None if unknown.
         halves: how far two halves of its verdicts agree; None where that was not computed.
         unscored_details: the details of the first rollout without a reward, by reason.
@@ -83,7 +83,7 @@ class GroupRewards:
     comparisons: list[ComparisonRecord] = field(default_factory=list)
     recalled: int = 0
     calls: int = 0
-    interval: tuple[float, float] | None = None
+    expected: ExpectedSignal | None = None
     chance: float | None = None
     halves: HalfSums | None = None
     unscored_details: Mapping[Reason, str] = field(default_factory=dict)

@@ -157,8 +157,9 @@ class _EstimatedGroup:
         reliability = self.estimate.reliability
         if least is None or reliability is None:
             return False
-        interval = self.estimate.interval
-        return (reliability if interval is None else rounded(interval[1])) < least
+        expected = self.estimate.expected
+        most = reliability if expected is None else expected.interval_of(reliability)[1]
+        return rounded(most) < least
 
     def rewards(self) -> GroupRewards:
         judged = self.judged
@@ -260,7 +261,7 @@ class _EstimatedGroup:
             calls=sum(
                 outcome.attempts for _, outcome in judged.results if not outcome.from_journal
             ),
-            interval=self.estimate.interval,
+            expected=self.estimate.expected,
             chance=self.estimate.chance,
             halves=self.estimate.halves,
             unscored_details=details,

@@ -64,7 +64,6 @@ def conclude(
     calibration = statistics.fit()
     # Inputs are calibrated each on its own, but say together how reliable their rewards are.
     run.metrics.verdict_sums = statistics.numbers()
-    run.metrics.calibrations = 1
     is_pooled = index.plan.rewards.settings.advantage == "pooled"
     for chunk in _iter_chunks(index, outcomes):
         judged_verdicts = [verdicts_of(judged, index.plan) for _, _, judged in chunk]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.metrics.running_stats import has_spread
+from genrm_cli.metrics.running_stats import ExpectedSignal, has_spread
 from genrm_cli.metrics.verdict_counts import VerdictCounts, Verdicts
 
 NOISY_BELOW = 0.5
@@ -30,14 +30,14 @@ class GroupMeasures:
         lengths: characters of the same responses, without white space around them; empty where they
             are not measured.
         reliability: share of the spread that is signal.
-        interval: 95 % interval of the reliability.
+        expected: the reliability that the judge's noise lets expect.
         verdicts: ties, first places and flips of its verdicts.
     """
 
     rewards: Sequence[float] = ()
     lengths: Sequence[float] = ()
     reliability: float | None = None
-    interval: tuple[float, float] | None = None
+    expected: ExpectedSignal | None = None
     verdicts: VerdictCounts = field(default_factory=VerdictCounts)
 
     @cached_property

@@ -12,6 +12,7 @@ from genrm_cli.metrics.group_measures import GroupMeasures
 from genrm_cli.metrics.half_plans import HalfPlans
 from genrm_cli.metrics.panel_metrics import PanelMetrics
 from genrm_cli.metrics.running_stats import (
+    ExpectedSignal,
     Latencies,
     Mergeable,
     RunningStats,
@@ -102,11 +103,10 @@ class RunMetrics(Mergeable):
     dropped_lines: int = 0
     redactions: Counter[str] = field(default_factory=Counter)
     reliability: RunningStats = field(default_factory=RunningStats)
-    reliability_low: RunningStats = field(default_factory=RunningStats)
-    reliability_high: RunningStats = field(default_factory=RunningStats)
+    expected_share: RunningStats = field(default_factory=RunningStats)
+    expected_distance: RunningStats = field(default_factory=RunningStats)
     half_plans: HalfPlans = field(default_factory=HalfPlans)
     verdict_sums: list[float] | None = None
-    calibrations: int = 0
     length_effect: RunningStats = field(default_factory=RunningStats)
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
@@ -175,9 +175,9 @@ class RunMetrics(Mergeable):
         self.pairs.merge(verdicts)
         if group.reliability is not None:
             self.reliability.add(group.reliability)
-        if group.interval is not None:
-            self.reliability_low.add(group.interval[0])
-            self.reliability_high.add(group.interval[1])
+        if group.expected is not None:
+            self.expected_share.add(group.expected.share)
+            self.expected_distance.add(group.expected.distance)
         effect = self.attempt(LENGTH_FIGURES, lambda: group.length_effect)
         if effect is not None:
             self.length_effect.add(effect)
@@ -261,11 +261,11 @@ class RunMetrics(Mergeable):
         return self.pairs.repeats.rate()
 
     @property
-    def reliability_interval(self) -> tuple[float, float] | None:
-        """95 % interval of the mean reliability: its groups share the error of the run."""
-        low = self.reliability_low.mean
-        high = self.reliability_high.mean
-        return None if low is None or high is None else (low, high)
+    def expected_signal(self) -> ExpectedSignal | None:
+        """The reliability that the noise of the judge let expect, over the groups."""
+        share = self.expected_share.mean
+        distance = self.expected_distance.mean
+        return None if share is None or distance is None else ExpectedSignal(share, distance)
 
     @property
     def reward_sources(self) -> Mapping[str, float]:

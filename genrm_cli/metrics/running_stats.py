@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from statistics import NormalDist, fmean
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -300,25 +300,46 @@ def paired_difference(
     return Estimated(mean, mean - half, mean + half)
 
 
-def signal_interval(reliability: float, share: float, distance: float) -> tuple[float, float]:
-    """Return the interval of a reliability from that of the one that the judge's noise lets expect.
+class ExpectedSignal(NamedTuple):
+    """The reliability that a judge's noise lets expect in a typical group.
 
-    The odds of both are proportional. Its lower end is 0 where that of the share is; nothing is
-    certain to be without noise.
-
-    Args:
-        reliability: from 0 to 1.
-        share: the expected one, above 0 and below 1.
-        distance: of the ends of its interval.
+    Attributes:
+        share: above 0 and below 1.
+        distance: of the ends of its 95 % interval.
     """
-    odds = (1 - share) / share
 
-    def end(at: float) -> float:
-        signal = reliability * odds * max(0.0, at)
-        noise = (1 - reliability) * max(_LEAST_NOISE, 1 - at)
-        return signal / (signal + noise) if signal else 0.0
+    share: float
+    distance: float
 
-    return end(share - distance), end(share + distance)
+    def interval_of(self, reliability: float) -> tuple[float, float]:
+        """Return the interval of a reliability, for what is known of the noise.
+
+        The odds of both are proportional. Its lower end is 0 where that of the share is; nothing is
+        certain to be without noise.
+        """
+        odds = (1 - self.share) / self.share
+
+        def end(at: float) -> float:
+            signal = reliability * odds * max(0.0, at)
+            noise = (1 - reliability) * max(_LEAST_NOISE, 1 - at)
+            return signal / (signal + noise) if signal else 0.0
+
+        return end(self.share - self.distance), end(self.share + self.distance)
+
+    def interval_of_mean(self, reliabilities: RunningStats) -> tuple[float, float] | None:
+        """Return the 95 % interval of the mean reliability of all groups, of which these are a
+        sample; None without any.
+
+        The error of the noise and the chance of the sample add up in squares, at each end.
+        """
+        mean = reliabilities.mean
+        if mean is None:
+            return None
+        low, high = self.interval_of(mean)
+        chance = mean - (reliabilities.interval() or (mean, mean))[0]
+        below = math.hypot(mean - low, chance)
+        above = math.hypot(high - mean, chance)
+        return max(0.0, mean - below), min(1.0, mean + above)
 
 
 def wilson_interval(share: float, count: float, quantile: float = Z_95) -> tuple[float, float]:

@@ -72,7 +72,7 @@ def run_totals(
     A figure that cannot be computed is null, and named with its reason in `failed_figures`."""
     pairing = plan.pairing
     failed = dict(metrics.failed_figures)
-    figures: dict[str, Any] = {"rings_needed": None}
+    figures: dict[str, Any] = {}
     for name in _COUNTED:
         if name not in failed:
             figures[name] = attempt(failed, [name], partial(_written, metrics, name))
@@ -82,7 +82,7 @@ def run_totals(
     improved = attempt(
         failed, names, partial(_reliability_figures, metrics, pairing, plan.is_listwise)
     )
-    figures |= dict.fromkeys(names) if improved is None else improved
+    figures |= dict.fromkeys(names) | (improved or {})
     return RunTotals(
         limit=settings.limits.limit,
         judge=judge_record(settings, judges),
@@ -125,12 +125,12 @@ def _reliability_figures(
     n = typical_size(metrics.group_sizes)
     if mean is None or n is None:
         return {}
-    interval = metrics.reliability_interval
+    expected = metrics.expected_signal
     # Inputs that were calibrated one by one know less of the judge than their verdicts together.
-    if metrics.verdict_sums is not None and metrics.calibrations > 1:
-        judge = CalibrationStatistics.of_numbers(metrics.verdict_sums).fit()
-        pooled = judge.interval_of(judge.expected)
-        interval = pooled and (min(mean, pooled[0]), max(mean, pooled[1]))
+    if expected is not None and metrics.verdict_sums is not None:
+        pooled = CalibrationStatistics.of_numbers(metrics.verdict_sums).fit().expects
+        expected = pooled and expected._replace(distance=pooled.distance)
+    interval = expected and expected.interval_of_mean(metrics.reliability)
     if interval is None:
         return {}
     low, high = interval

@@ -18,7 +18,7 @@ from bench.simulation.plan_metrics import indices_of, plan_within
 from bench.simulation.world import JudgeModel, World, draw_world, judge_pairs
 from numpy.random import Generator, default_rng
 
-from genrm_cli.metrics.running_stats import Z_95
+from genrm_cli.metrics.running_stats import Z_95, RunningStats
 from genrm_cli.rewards.estimators.calibration import Calibration, CalibrationStatistics
 from genrm_cli.rewards.estimators.estimate_errors import BatchEstimate
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS
@@ -85,10 +85,19 @@ def judged(world: World, shown: tuple[Indices, Indices], kind: str, rng: Generat
     return as_labels(batch) if kind == "labels" else batch
 
 
-def conclude(batch: VerdictBatch) -> tuple[float | None, Calibration, BatchEstimate]:
-    """Return the mean reliability of a run, its calibration and the base scores of its first
-    groups.
+class Concluded(NamedTuple):
+    """What a run says: the mean reliability and its interval, None if unknown, the calibration,
+    and the base scores of its first groups.
     """
+
+    reliability: float | None
+    interval: tuple[float, float] | None
+    calibration: Calibration
+    made: BatchEstimate
+
+
+def conclude(batch: VerdictBatch) -> Concluded:
+    """Conclude a run."""
     size = max(1, _BLOCK_CELLS // batch.n**2)
     parts = [part_of(batch, slice(start, start + size)) for start in range(0, batch.groups, size)]
     statistics = CalibrationStatistics()
@@ -96,9 +105,14 @@ def conclude(batch: VerdictBatch) -> tuple[float | None, Calibration, BatchEstim
         statistics.add_batch(part)
     calibration = statistics.fit()
     made = [ESTIMATORS["adaptive"](part, calibration) for part in parts]
-    known = [each.errors.reliabilities for each in made if each.errors is not None]
-    mean = float(np.concatenate(known).mean()) if known else None
-    return mean, calibration, made[0]
+    reliabilities = RunningStats()
+    for each in made:
+        if each.errors is not None:
+            for reliability in each.errors.reliabilities.tolist():
+                reliabilities.add(reliability)
+    expected = calibration.expects
+    interval = None if expected is None else expected.interval_of_mean(reliabilities)
+    return Concluded(reliabilities.mean, interval, calibration, made[0])
 
 
 def limits_of(world: World, kind: str, weight: float, rng: Generator) -> Floats:
@@ -138,15 +152,15 @@ def measure(cell: Cell, pool: int = POOL, seed: int = 1) -> Coverage:
     whole = replace(
         batches[0], **{name: np.concatenate([getattr(b, name) for b in batches]) for name in names}
     )
-    truth, calibration, made = conclude(whole)
+    truth, _, calibration, made = conclude(whole)
     assert truth is not None
     held = {}
     for groups in GROUPS:
         found = []
         runs = min(_MOST_RUNS, pool // groups)
         for number in range(runs):
-            mean, fit, _ = conclude(part_of(whole, slice(number * groups, (number + 1) * groups)))
-            interval = fit.interval_of(mean)
+            part = part_of(whole, slice(number * groups, (number + 1) * groups))
+            interval = conclude(part).interval
             if interval is not None:
                 found.append(interval[0] <= truth <= interval[1])
         held[groups] = float(np.mean(found)) if len(found) > runs / 2 else None

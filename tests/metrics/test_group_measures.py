@@ -13,7 +13,7 @@ from genrm_cli.metrics.group_measures import (
     range_of_reliability,
 )
 from genrm_cli.metrics.run_metrics import RunMetrics
-from genrm_cli.metrics.running_stats import Z_95
+from genrm_cli.metrics.running_stats import Z_95, ExpectedSignal
 
 
 def test_rounding_is_no_spread():
@@ -42,18 +42,36 @@ def test_a_run_counts_what_its_groups_measure():
 
 
 def test_length_and_reliability_have_intervals():
-    """Of the mean over groups of three or more for the length effect; from the judge's noise for
-    reliability.
+    """Of the mean over groups of three or more for the length effect; by the judge's noise and by
+    the groups that there are for reliability.
     """
     metrics = RunMetrics()
     for lengths in ([1, 2, 3], [3, 2, 1], [1, 2, 3], [5, 5, 5], [1, 2]):
-        metrics.add_measures(GroupMeasures([1, 2, 3][: len(lengths)], lengths, 0.5, (0.25, 0.75)))
+        expected = ExpectedSignal(0.5, 0.25)
+        metrics.add_measures(GroupMeasures([1, 2, 3][: len(lengths)], lengths, 0.5, expected))
+        metrics.group_sizes[len(lengths)] += 1
     summary = totals_of(metrics)
     assert summary.length_effect.count == 3
     assert summary.length_effect.mean == pytest.approx(1 / 3)
     half = Z_95 * statistics.stdev([1, -1, 1]) / math.sqrt(3)
     assert summary.length_effect_interval == pytest.approx((1 / 3 - half, 1.0))
     assert summary.reliability_interval == pytest.approx((0.25, 0.75))
+
+
+def test_the_interval_of_a_run_holds_what_is_unknown_of_its_judge_and_of_its_groups():
+    """Both add up in squares at each end, and it stays within 0 and 1."""
+    metrics = RunMetrics()
+    for reliability in (0.2, 0.8) * 50:
+        metrics.add_measures(
+            GroupMeasures(reliability=reliability, expected=ExpectedSignal(0.5, 0.04))
+        )
+    chance = Z_95 * 0.3 / math.sqrt(99)
+    half = math.hypot(0.04, chance)
+    found = metrics.expected_signal.interval_of_mean(metrics.reliability)
+    assert found == pytest.approx((0.5 - half, 0.5 + half))
+    sure = ExpectedSignal(0.99, 0.5).interval_of_mean(metrics.reliability)
+    assert 0 <= sure[0] < sure[1] <= 1
+    assert ExpectedSignal(0.5, 0.04).interval_of_mean(RunMetrics().reliability) is None
 
 
 def test_the_interval_of_a_correlation_holds_none_that_cannot_be():

@@ -82,9 +82,9 @@ def test_an_error_about_a_pair_is_in_one_half():
     rng = np.random.default_rng(3)
     world = draw_world(JudgeModel(intransitivity=1.5), 300, 6, rng)
     batch = judged(world, in_both_orders(6, 300), "scores", rng)
-    mean, calibration, _ = conclude(batch)
-    found = halves_of(half_sums("adaptive", batch, calibration)).summary()
-    assert found.reliability == pytest.approx(mean, abs=0.1)
+    run = conclude(batch)
+    found = halves_of(half_sums("adaptive", batch, run.calibration)).summary()
+    assert found.reliability == pytest.approx(run.reliability, abs=0.1)
     for half in batch.halves():
         pairs = np.sort(np.stack([half.first, half.second]), axis=0)[:, half.valid].T
         assert len(pairs) == 300 * 6
@@ -101,11 +101,10 @@ def contradictions(cell, groups, runs, model=None):
     found = 0
     for start in range(0, groups * runs, groups):
         part = part_of(batch, slice(start, start + groups))
-        mean, calibration, _ = conclude(part)
-        interval = None if mean is None else calibration.interval_of(mean)
-        halves = halves_of(half_sums("adaptive", part, calibration) or []).summary()
-        if interval is not None and halves is not None:
-            found += halves.contradicts(interval)
+        run = conclude(part)
+        halves = halves_of(half_sums("adaptive", part, run.calibration) or []).summary()
+        if run.interval is not None and halves is not None:
+            found += halves.contradicts(run.interval)
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from genrm_cli.metrics.figures import attempt
-from genrm_cli.metrics.running_stats import signal_interval, student_95
+from genrm_cli.metrics.running_stats import ExpectedSignal, student_95
 from genrm_cli.rewards.estimators.judge_noise import (
     LEAST_SHARE,
     NOISE_FLOOR,
@@ -111,12 +111,12 @@ class Calibration:
             failed=failed,
         )
 
-    def interval_of(self, reliability: float | None) -> tuple[float, float] | None:
-        """Return the 95 % interval of a reliability; None if it is unknown."""
-        if reliability is None or self.expected is None or self.expected_error is None:
+    @property
+    def expects(self) -> ExpectedSignal | None:
+        """The expected reliability with its interval; None if it is unknown."""
+        if self.expected is None or self.expected_error is None:
             return None
-        distance = student_95(self.groups - 1) * self.expected_error
-        return signal_interval(reliability, self.expected, distance)
+        return ExpectedSignal(self.expected, student_95(self.groups - 1) * self.expected_error)
 
 
 class CalibrationStatistics:

@@ -8,6 +8,7 @@ import numpy as np
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.half_plans import HalfSums
+from genrm_cli.metrics.running_stats import ExpectedSignal
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimate_errors import (
     BatchEstimate,
@@ -84,8 +85,7 @@ class Estimate:
             squared correlation, beyond chance, with this judge's base scores in the limit of many
             verdicts. None if too little is known about the judge, or for fewer than two base
             scores.
-        interval: 95 % interval of the reliability, by the error of the run's noise; None if
-            unknown.
+        expected: the reliability that the judge's noise lets expect; None if unknown.
         chance: probability that responses of equal quality spread as much as these; None where the
             reliability is.
         halves: how far two halves of its verdicts agree; None where that was not computed.
@@ -94,7 +94,7 @@ class Estimate:
     base_scores: list[float | None]
     standard_errors: list[float | None]
     reliability: float | None = None
-    interval: tuple[float, float] | None = None
+    expected: ExpectedSignal | None = None
     chance: float | None = None
     halves: HalfSums | None = None
 
@@ -162,6 +162,6 @@ def _estimate_of(made: BatchEstimate, row: int, calibration: Calibration) -> Est
             for variance, of in zip(errors.variances[row].tolist(), scored, strict=True)
         ],
         reliability,
-        calibration.interval_of(reliability),
+        calibration.expects,
         rounded(float(errors.chances[row])),
     )

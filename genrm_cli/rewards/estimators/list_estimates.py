@@ -50,7 +50,7 @@ def estimate_lists(n: int, lists: Sequence[ListScores], judge: Calibration) -> E
         base_scores,
         errors,
         reliability=reliability,
-        interval=judge.interval_of(reliability),
+        expected=None if reliability is None else judge.expects,
     )
 
 
