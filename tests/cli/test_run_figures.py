@@ -101,9 +101,9 @@ SUMMARY = {
     "with score_1, score_2, ranking)",
     "rewards": "mean 2.991, std 0.627, from 2.023 to 4.184; all equal in 1 group",
     "length": "correlates with the reward by +0.47 (+0.16 to +0.77) within groups",
-    "reliability": "0.76 (0.33 to 1.00), unknown: it may be low or high; set --ring-k to 2, or score "
-    "more groups together; mostly noise in 1 of 8 groups; swapping the responses flips 13.8 % of "
-    "pairs",
+    "reliability": "0.76 (0.33 to 1.00), unknown: it may be low or high; set --ring-k to 2, or "
+    "score more groups together; mostly noise in 1 of 8 groups; swapping the responses flips "
+    "13.8 % of pairs",
     "cost": "0.84",
 }
 WARNINGS = [
