@@ -26,9 +26,7 @@ ESTIMATORS: Mapping[str, str] = {
 
 ADVANTAGES: Mapping[str, str] = {
     "unit": "reward less the group's mean, divided by the group's standard deviation",
-    "pooled": "divided by the root of the mean of the group's variance and the run's, so that a "
-    "group without real "
-    "differences counts less",
+    "pooled": "divided by the root of the mean of the group's variance and the run's",
     "reliability": "unit, times the reliability of the group",
     "raw": "reward less the group's mean",
 }

@@ -15,22 +15,21 @@ class InputSettings:
     """Inputs and how to read their lines."""
 
     format: str | None = reward_setting(
-        "Input format of every line: a name listed by `genrm formats`. Default: detect the format "
-        "of each line.",
+        "Input format of every line. A name listed by `genrm formats`. Default: detect it for "
+        "each line.",
         choices=INPUT_FORMATS,
         seam=Seam.FORMATS,
         is_common=True,
     )
     group_by: str | None = reward_setting(
-        "Dotted path of the field that identifies the group, for example metadata.task, or "
-        "several: step,input. Default: task index, prompt id, example or scenario id, or the "
-        "prompt, whichever exists first.",
+        "Dotted path of the field that identifies the group, or several: step,input. Default: "
+        "task index, prompt id, example or scenario id, or the prompt.",
         is_common=True,
     )
     view: Literal["auto", "answer", "transcript"] = reward_setting(
         "Part of a response that the judge sees. answer: the text after the last tool call or "
-        "turn. transcript: everything except reasoning, with tool calls and results. auto: answer "
-        "if all responses in the group are plain text, otherwise transcript.",
+        "turn. transcript: everything except reasoning. auto: answer if all responses in the "
+        "group are plain text, otherwise transcript.",
         "auto",
         only_with="!compat",
     )
@@ -43,28 +42,26 @@ class InputSettings:
         only_with="!compat",
     )
     reference_field: str | None = reward_setting(
-        "Dotted path of the reference answer, for example expected_answer. The judge sees it in a "
-        "section of its own.",
+        "Dotted path of the reference answer, for example expected_answer, which the judge sees.",
         is_common=True,
     )
     rubric_field: str | None = reward_setting(
         "Dotted path of each row's own rubric: a text, or a list of texts or objects "
-        "(HealthBench, RaR). It is the "
-        "principle of judges that compare; the component rubric:row grades by it."
+        "(HealthBench, RaR)."
     )
     ignore_media: bool = reward_setting(
-        "Compare responses that contain images or files, although the judge cannot see these.",
+        "Compare responses that contain images or files, without these.",
         False,
         only_with="!compat",
     )
     empty: Literal["unscored", "lose"] = reward_setting(
-        "Reward of a response without any text for the judge. unscored: none. lose: the lowest "
+        "Reward of a response without any text for the judge: unscored, or lose for the lowest "
         "score in its group.",
         "unscored",
     )
     prompt_field: str | None = reward_setting(
         "Dotted path of the prompt, or several that are one prompt: question,passage. Default: "
-        "detect it. Requires $response_field.",
+        "detect it.",
         is_common=True,
         only_with="response_field",
     )
@@ -73,25 +70,22 @@ class InputSettings:
         is_common=True,
     )
     ignore_fields: str | None = reward_setting(
-        "Dotted paths of fields that are neither prompt nor response, separated by commas, for "
-        "lines that are rejected because of them.",
+        "Dotted paths of fields that are neither prompt nor response, separated by commas.",
     )
     id_field: str | None = reward_setting(
-        "Dotted path of the task id, if the format is not recognised. Requires $response_field.",
+        "Dotted path of the task id, if the format is not recognised.",
         only_with="response_field",
     )
     max_line_bytes: int = setting(
         "Reject lines of more bytes without reading them.", 64_000_000, low=1_000
     )
     max_unpacked: int = setting(
-        "Reject compressed inputs and streams that unpack to more bytes than this. "
-        "They are unpacked in TMPDIR, and use at most nine tenths of its free space.",
+        "Reject compressed inputs and streams that unpack to more bytes than this.",
         100_000_000_000,
         low=1,
     )
     together: bool = setting(
-        "Score all files as one input, so that groups may span files. Each file gets its own "
-        "scored lines; the other outputs and the journal are those of the set.",
+        "Score all files as one input, so that groups may span files.",
         False,
     )
     strict: bool = setting(
@@ -99,13 +93,13 @@ class InputSettings:
         False,
     )
     min_age: float | None = duration(
-        "Skip files younger than this in folders, prefixes and patterns, because they may be "
-        "incomplete. Default: 60s on S3, unless stderr is a terminal; otherwise 0.",
+        "Skip younger files in folders, prefixes and patterns: they may be incomplete. Default: "
+        "60s on S3, unless stderr is a terminal; otherwise 0.",
         low=0,
     )
     require_metadata: tuple[str, ...] = reward_setting(
         "Reject rollouts that do not declare FIELD=VALUE, for example synthetic=true. FIELD is a "
-        "dotted path in the record or in its metadata. Repeatable.",
+        "dotted path. Repeatable.",
         (),
         kind=REQUIREMENT,
     )
@@ -116,10 +110,9 @@ class JournalSettings:
     """The journal of verdicts."""
 
     journal: str | None = setting(
-        "File that records every verdict, or a folder for such files. Later runs ask only for "
-        "missing verdicts. With s3://bucket/rl/.../, verdicts are also copied there in segments, "
-        "so that another machine can continue. Default: <stem>.journal.sqlite next to a local "
-        "output, otherwise in the user's state folder.",
+        "File that records every verdict, or a folder for such files. With s3://bucket/rl/.../, "
+        "verdicts are also copied there, so that another machine can continue. Default: "
+        "<stem>.journal.sqlite next to a local output, otherwise in the user's state folder.",
         only_with="use_journal",
         is_common=True,
     )
@@ -137,14 +130,12 @@ class JournalSettings:
     )
     only_failed: bool = setting("Retry failed comparisons only.", False, only_with="use_journal")
     shard: str | None = setting(
-        "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits, and "
-        "record the results in "
-        "the shard's own journal. Nothing else is written; run $conclude after all shards.",
+        "Ask only about the groups of shard I of N (0/4 to 3/4), with a share of all limits. Run "
+        "$conclude after all shards.",
         only_with="use_journal, !conclude",
     )
     conclude: bool = setting(
-        "Ask nothing, and write the outputs from the results that the shards recorded, including "
-        "failures.",
+        "Ask nothing, and write the outputs from the results that the shards recorded.",
         False,
         only_with="use_journal",
     )
@@ -155,13 +146,12 @@ class OfflineSettings:
     """Judges without an endpoint: files of requests and replies."""
 
     requests_to: str | None = setting(
-        "Make no calls; write the outstanding requests as an OpenAI batch input, a path or "
-        "s3://..., for `vllm run-batch` or `genrm batch`. A panel gets a file for each model."
+        "Make no calls; write the outstanding requests as an OpenAI batch input, for `vllm run-"
+        "batch` or `genrm batch`."
     )
     replies_from: tuple[str, ...] = setting(
-        "Make no calls; read the replies from these files, as `vllm run-batch` or `genrm batch` "
-        "wrote them. With $requests_to, write the requests that still lack a reply instead of "
-        "outputs. Repeatable.",
+        "Make no calls; read the replies from these files. With $requests_to, write the requests "
+        "that still lack a reply instead of outputs. Repeatable.",
         (),
     )
 
@@ -255,8 +245,7 @@ class ServeSettings:
     )
     allow_public: bool = setting("Listen on an address other than loopback without a token.", False)
     allow_host: tuple[str, ...] = setting(
-        "Answer requests to loopback that name this host, such as those of a proxy, and those of "
-        "web pages from it. Repeatable.",
+        "Answer requests to loopback that name this host, such as those of a proxy. Repeatable.",
         (),
     )
     max_body: int = setting("Refuse request bodies of more bytes.", 64_000_000, low=1_000)
@@ -280,8 +269,7 @@ class ServeSettings:
         "Keep answers for repeated requests and late members for this long.", 600.0
     )
     max_cohorts: int = setting(
-        "Maximum number of open cohorts, of comparisons being judged before another group gets "
-        "429, and of answers kept.",
+        "Maximum number of open cohorts, of comparisons being judged, and of answers kept.",
         20_000,
         low=1,
     )
@@ -295,25 +283,22 @@ class ServeSettings:
     )
     drain: float = duration("After SIGTERM, wait this long for open cohorts.", 60.0, low=0)
     on_failure: str | None = setting(
-        "Reward to send for a rollout that has none, where a trainer requires a number: a number, "
-        "or mean for the mean "
-        "of its group. A URL may say ?on_failure=mean instead. Default: the trainer's error.",
+        "Reward to send where a trainer requires a number and there is none: a number, or mean "
+        "for the mean of the group. Default: the trainer's error.",
         kind=ON_FAILURE,
     )
     record: str | None = setting(
-        "Folder or s3://bucket/rl/.../ that receives every rollout with its reward, as genrm "
-        "score writes them."
+        "Folder or s3://bucket/rl/.../ that receives every rollout with its reward."
     )
     record_every: float = duration(
         "Begin a new file of $record after this time.", 300.0, low=0.1, only_with="record"
     )
     reference: str | None = setting(
-        "File of prompts with one answer each, in any format: each response to one of them is "
-        "also compared with that answer, for one more comparison, which gives a win rate for "
-        "metrics and changes no reward."
+        "File of prompts with one answer each. Each response to one of them is also compared with"
+        " that answer, for metrics only."
     )
     groups_per_step: int = setting(
-        "Groups after which a step is logged: the number of prompts in each training step.",
+        "Groups in each logged step: the number of prompts in a training step.",
         64,
         low=1,
         only_with="wandb|mlflow|tensorboard|reference",

@@ -40,9 +40,7 @@ class JudgeSettings:
     """
 
     judge: Literal["lexical"] | None = reward_setting(
-        "lexical: the built-in lexical baseline (no model, no network), for trying out the "
-        "pipeline and for CI; "
-        "$offline is a shorthand. For a real judge, omit this option and set $base_url."
+        "lexical: the built-in lexical baseline, as $offline. For a real judge, set $base_url."
     )
     base_url: tuple[str, ...] = setting(
         "OpenAI-compatible endpoint of the judge, for example http://localhost:8000/v1. "
@@ -53,9 +51,8 @@ class JudgeSettings:
     )
     model: str | None = reward_setting("Model name of the judge on its server.", is_common=True)
     judging: Literal["pairwise", "listwise"] = reward_setting(
-        "How a chat model judges. pairwise: two responses in a call. listwise: all responses of a "
-        "group in a call, a score for each; $repeats is the number of orders, and 2 or more give "
-        "standard errors.",
+        "How a chat model judges. pairwise: two responses in a call. listwise: all responses of a"
+        " group, in $repeats orders.",
         "pairwise",
         is_common=True,
         only_with="!judge|components|diversity",
@@ -67,8 +64,7 @@ class JudgeSettings:
         only_with="!judge|components|diversity",
     )
     principle: str | None = reward_setting(
-        "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence. With "
-        "$compat, principles are sent only if this is set, as with NeMo Gym's use_principle.",
+        "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
         kind=TEXT_OR_FILE,
         is_common=True,
     )
@@ -90,28 +86,25 @@ class JudgeSettings:
         only_with="!judge|components|diversity",
     )
     request_field: tuple[str, ...] = reward_setting(
-        "Set a field of each request to the judge: NAME=VALUE with text or JSON, as in "
-        "reasoning_effort=low, or NAME= to leave it out. Repeatable. Overrides the profile, "
-        "$temperature, $top_p and $max_reply_tokens.",
+        "Set a field of each request: NAME=VALUE, as in reasoning_effort=low, or NAME= to leave "
+        "it out. Repeatable.",
         (),
         kind=REQUEST_FIELD,
         only_with="!judge|components|diversity",
     )
     max_model_len: int | None = reward_setting(
-        "Context length of the judge in tokens, prompt and reply together: longer prompts are "
-        "shortened. 0: never. Default: as reported by the endpoint, or learned from its refusals.",
+        "Context length of the judge in tokens, prompt and reply together; 0: never shorten. "
+        "Default: as reported by the endpoint, or learned from its refusals.",
         low=0,
         only_with="!compat, !judge|components|diversity",
     )
     images: bool = reward_setting(
-        "The judge sees images: show it those of prompts and responses that are data, or lie on "
-        "an $image_hosts.",
+        "Show the judge images that are data, or lie on an $image_hosts.",
         False,
         only_with="!compat, !judge|components|diversity",
     )
     image_hosts: tuple[str, ...] = reward_setting(
-        "Host from which the judge's server may fetch images of rollouts, such as "
-        "images.example. Repeatable. Default: none; only images that are data are shown.",
+        "Host from which the judge's server may fetch images of rollouts. Repeatable.",
         (),
     )
     api_key_env: str | None = setting(
@@ -119,8 +112,7 @@ class JudgeSettings:
         "OPENAI_API_KEY."
     )
     http_client: Literal["auto", "pyreqwest", "httpx"] = setting(
-        "Library that makes the calls. auto: pyreqwest, or httpx if it is not installed. httpx "
-        "needs several times as much CPU time.",
+        "Library that makes the calls. auto: pyreqwest, or httpx if it is not installed.",
         "auto",
     )
     probe: bool = setting(
@@ -130,19 +122,17 @@ class JudgeSettings:
     )
     redact_pattern: tuple[str, ...] = reward_setting(
         f"Mask matches in all text sent to the judge: {listed(REDACTIONS)}, or a regular "
-        "expression (RE2). Repeatable. The summary counts the matches. phone and identity require "
-        "the extra redact.",
+        "expression (RE2). Repeatable. phone and identity require the extra redact.",
         (),
         kind=REDACTION,
     )
     compat: Literal["nemo-gym"] | None = reward_setting(
-        "nemo-gym: reproduce NeMo Gym's genrm_compare, with its pairs, estimator and parsing, and "
-        "its defaults "
-        "(3, 3, 3.5) in place of failures. The summary counts the rewards that depend on defaults."
+        "nemo-gym: reproduce NeMo Gym's genrm_compare: its pairs, estimator, parsing, and "
+        "defaults in place of failures."
     )
     judge_id: str | None = setting(
-        "Identity of the judge, wherever it runs: identities never share verdicts or replace each "
-        "other's outputs. Default: the model name.",
+        "Identity of the judge, wherever it runs: identities never share verdicts or outputs. "
+        "Default: the model name.",
         panel="Journal",
     )
     criteria: CriteriaTable | None = None
@@ -167,8 +157,7 @@ class LimitSettings:
     """Timeouts, retries, budgets and prices."""
 
     limit: int | None = reward_setting(
-        "Score only the first N groups of each input, as a trial. The full run reuses their "
-        "verdicts.",
+        "Score only the first N groups of each input, as a trial.",
         low=1,
         is_common=True,
     )
@@ -180,8 +169,8 @@ class LimitSettings:
     )
     call_timeout: float = duration("Timeout of one request.", 600.0)
     deadline: float | None = duration(
-        "Time limit of the whole run, for example 2h. Then no new calls are made, those in flight "
-        "get another minute, results are partial, and the exit code is 6.",
+        "Time limit of the whole run, for example 2h. Then results are partial, and the exit code"
+        " is 6.",
         is_common=True,
     )
     give_up_after: float = duration(
@@ -197,10 +186,10 @@ class LimitSettings:
         "Stop with partial results after this many calls.", low=0, is_common=True
     )
     max_total_tokens: int | None = setting(
-        "Stop with partial results after this many prompt and reply tokens in total.", low=0
+        "Stop with partial results after this many prompt and reply tokens.", low=0
     )
     max_cost: float | None = setting(
-        "Stop with partial results at this cost; requires $price_in and $price_out.",
+        "Stop with partial results at this cost.",
         low=0,
         only_with="price_in|price_out",
     )

@@ -54,21 +54,18 @@ class PairingSettings:
         is_common=True,
     )
     goal: str = reward_setting(
-        f"What to spend calls on. {explained(GOALS)}. best and pair make as many comparisons, and "
-        "after part of a ring choose pairs by the verdicts so far; standard errors and "
-        "reliability are then unknown.",
+        f"What to spend calls on. {explained(GOALS)}.",
         "rewards",
         choices=GOALS,
     )
     max_extra: float = reward_setting(
-        "Limit of the calls that ask again for failed comparisons, of every kind together, as a "
-        "share of the calls planned for their group; 0 for none. Retries after a failed "
-        "connection do not count.",
+        "Limit of the calls that replace failed comparisons, as a share of the calls planned for "
+        "their group.",
         1.0,
         low=0,
     )
     ring_k: float = reward_setting(
-        "Comparisons per rollout, as rings of N. Applies to ring; 2.5 uses half of a third ring.",
+        "Comparisons per rollout, as rings of N. 2.5 uses half of a third ring.",
         1.0,
         low=0.1,
         high=10_000,
@@ -82,16 +79,15 @@ class PairingSettings:
         high=64,
     )
     list_size: int = reward_setting(
-        "Maximum number of responses in one list of a listwise judge. Larger groups are split "
-        "into lists that share responses, in at least two ways.",
+        "Maximum number of responses in one list. Larger groups are split into lists that share "
+        "responses.",
         8,
         low=3,
         high=64,
         only_with="judging=listwise|profile|panel",
     )
     both_orders: bool = reward_setting(
-        "Ask for every pair in both orders. The metrics report how often the two verdicts "
-        "contradict each other. Doubles the calls.",
+        "Ask for every pair in both orders, at twice the calls.",
         False,
         only_with="judging=pairwise",
     )
@@ -127,8 +123,7 @@ class RewardSettings:
         "Leave groups unscored whose reliability is clearly below this (0 to 1).", low=0, high=1
     )
     preset: str | None = setting(
-        f"Released length and style coefficients: {listed(PRESETS)}. Coefficients in "
-        "[shaping] override the preset.",
+        f"Released length and style coefficients: {listed(PRESETS)}.",
         choices=PRESETS,
     )
     default_score: float | None = reward_setting(
@@ -149,9 +144,8 @@ class RewardSettings:
     )
     # Not in the digest: the components that it adds are.
     component: tuple[str, ...] = setting(
-        "Compute another component of the reward: win_rate, rank, a rule such as safety, "
-        "rubric:SET, field:PATH, consistency:FORM, ... Repeatable. Tables in the settings file "
-        "have more options.",
+        "Compute another component of the reward: win_rate, rank, guard, form, rubric:SET, "
+        "field:PATH, consistency:FORM, ... Repeatable.",
         (),
         is_common=True,
     )

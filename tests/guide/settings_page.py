@@ -33,7 +33,7 @@ def _row(setting):
     default = "" if setting.default in (None, ()) else f"`{setting.default}`"
     if isinstance(setting.default, bool):
         default = "on" if setting.default else "off"
-    return f"| {flags} | {default} | {help_text(setting.described)} |"
+    return f"| {flags} | {default} | {help_text(setting.help)} |"
 
 
 if __name__ == "__main__":
