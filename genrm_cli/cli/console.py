@@ -208,6 +208,8 @@ class ProgressEvent(Event):
 def progress_text(now: "RunMetrics", pace: "Pace | None", elapsed_s: float) -> str:
     """Return the progress of a run in one line."""
     if not now.comparisons_planned:
+        if not now.lines:
+            return "starting"
         return (
             f"reading: {counted(now.lines, 'line')}, {counted(now.rollouts, 'rollout')}, "
             f"{counted(now.rejected_lines, 'reject')}"

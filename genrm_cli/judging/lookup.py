@@ -31,12 +31,10 @@ ROLES_PROFILE = "nemotron"
 DEFAULT_PROFILE = "nemotron-plain"
 """The profile of an unknown model: one user message, which every chat model accepts."""
 
-SCHEMA_PROFILE = "json"
-"""The profile of an unknown model that keeps to no form in words, where its server takes a schema.
-"""
-
 LISTWISE_PROFILE = "listwise"
 """The profile of any chat model that judges lists."""
+
+_SCHEMA_PROFILES = {DEFAULT_PROFILE: "json", LISTWISE_PROFILE: "listwise-json"}
 
 _FAMILIES = "genrm_cli.judging.profiles.families"
 _READ_BY_THE_REFERENCE = ("nemotron", "nemotron-plain", "nemotron-ultra", "json")
@@ -165,6 +163,14 @@ def _own_profile(path: str) -> AnyProfile:
         except ValueError as error:
             raise UsageError(f"{path}: [request]: {error}") from error
     return profile
+
+
+def schema_profile_of(profile: AnyProfile | None) -> AnyProfile | None:
+    """Return the profile that asks for the same with a JSON schema, for a model that keeps to no
+    form in words; None if there is none.
+    """
+    name = None if profile is None else _SCHEMA_PROFILES.get(profile.name)
+    return None if name is None else PROFILES[name]
 
 
 def profile_of(config: JudgeConfig) -> AnyProfile:

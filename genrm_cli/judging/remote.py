@@ -41,15 +41,15 @@ from genrm_cli.judging.profiles.answer import parse_first_turn
 from genrm_cli.judging.profiles.profile import (
     AnyProfile,
     ChatMessage,
+    GradingProfile,
     Profile,
     count_turns,
     parts_of,
     render_messages,
     sample_prompt,
 )
-from genrm_cli.judging.request_form import RefusedField, RequestForm, limit_of
+from genrm_cli.judging.request_form import SCHEMA, RefusedField, RequestForm, bound_texts, limit_of
 from genrm_cli.judging.requests import (
-    Images,
     JudgeRequest,
     ListwisePrompt,
     Prompt,
@@ -191,7 +191,7 @@ class RemoteJudge:
         tokens = min(most, _TRIAL_TOKENS) if isinstance(most, int) else _TRIAL_TOKENS
         prompt = sample_prompt(self.profile, *_TRIAL)
         self._trial = JudgeRequest(
-            prompt, self._body_of(render_messages(self.profile, prompt), (), **{limit: tokens})
+            prompt, self._body_of(render_messages(self.profile, prompt), prompt, **{limit: tokens})
         )
 
     @property
@@ -248,7 +248,7 @@ class RemoteJudge:
         """Build the request and its key: a sha256 of exactly what changes the answer."""
         if self._form_version != self.form.version:
             self._renew()
-        body = self._body_of(render_messages(self.profile, prompt), prompt.images)
+        body = self._body_of(render_messages(self.profile, prompt), prompt)
         key = hashlib.sha256(self._identity + b"%d\n" % judge_idx + body).digest()
         return JudgeRequest(prompt, body, key, judge_idx, self._form_version)
 
@@ -266,15 +266,30 @@ class RemoteJudge:
                     raise
                 request = self.prepare(request.prompt, request.repeat)
 
-    def _body_of(self, messages: list[ChatMessage], images: Images = (), **more: object) -> bytes:
+    def _body_of(self, messages: list[ChatMessage], prompt: Prompt, **more: object) -> bytes:
         rendered: list[Any] = messages
-        if images:
+        if prompt.images:
             rendered = [
-                message | {"content": parts_of(message["content"], images)} for message in messages
+                message | {"content": parts_of(message["content"], prompt.images)}
+                for message in messages
             ]
+        if (schema := self._response_format(prompt)) is not None:
+            more[SCHEMA] = schema
         # `default`: nested fields of a profile are read-only mappings, which orjson cannot
         # serialise.
         return orjson.dumps(self._request_fields | {"messages": rendered} | more, default=dict)
+
+    def _response_format(self, prompt: Prompt) -> object:
+        """Return the response format of a prompt, where the profile makes one for each; else
+        None.
+        """
+        if not isinstance(self.profile, GradingProfile) or not isinstance(prompt, ListwisePrompt):
+            return None
+        make = self.profile.response_format_of
+        if make is None or SCHEMA in self._fixed or SCHEMA not in self._request_fields:
+            return None
+        limit = self._request_fields.get(limit_of(self._request_fields))
+        return bound_texts(make(prompt), limit) if isinstance(limit, int) else make(prompt)
 
     def read(self, reply: Reply, request: JudgeRequest) -> Judgment | Failure:
         """Parse a reply with the profile, and report one of another model, once for each name."""
@@ -297,7 +312,7 @@ class RemoteJudge:
             *render_messages(self.profile, request.prompt),
             *self.profile.render_second_turn(said),
         ]
-        return request._replace(body=self._body_of(messages, request.prompt.images))
+        return request._replace(body=self._body_of(messages, request.prompt))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for a slot for a new comparison, and charge all its turns to the budget."""

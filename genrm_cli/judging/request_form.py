@@ -7,7 +7,7 @@ ones. A change is never taken back, so that no two requests with one key differ.
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from genrm_cli.judging.pacing.judge_events import AdaptedEvent
@@ -15,6 +15,7 @@ from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.settings.judge_settings import JudgeSettings
 from genrm_cli.settings.kinds import parse_request_field
 
+SCHEMA = "response_format"
 LIMITS = ("max_completion_tokens", "max_tokens")  # of a reply, by either name
 _SUCCESSORS = {"max_tokens": "max_completion_tokens"}
 _NEEDED = frozenset(
@@ -23,7 +24,7 @@ _NEEDED = frozenset(
 
 # Texts in a JSON schema: an English token has four characters, one of odd text two.
 _CHARS_OF_TOKEN = 2
-_TOKENS_BESIDE_TEXTS = 70  # keys, scores and white space
+_TOKENS_OF_VALUE = 14  # its key, a score, and white space
 _LEAST_CHARS = 40
 _LONG_REPLY_TOKENS = 1_024
 _ITEMS = 8  # of a list whose length is not known
@@ -60,9 +61,8 @@ def override_fields(profile_fields: Fields, judge: JudgeSettings) -> dict[str, o
     fields: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if not named.keys().isdisjoint(LIMITS):  # servers refuse both
         fields |= dict.fromkeys(LIMITS)
-    if judge.max_reply_tokens is not None and "response_format" in profile_fields:
-        schema = profile_fields["response_format"]
-        fields["response_format"] = bound_texts(schema, judge.max_reply_tokens)
+    if judge.max_reply_tokens is not None and SCHEMA in profile_fields:
+        fields[SCHEMA] = bound_texts(profile_fields[SCHEMA], judge.max_reply_tokens)
     return fields | named
 
 
@@ -80,29 +80,35 @@ def bound_texts(response_format: object, reply_tokens: int) -> object:
     they end before the limit of the reply.
 
     Only short limits need it, and not all servers take a bound: a long one is left out."""
-    texts = _count_texts(response_format)
+    values = list(_iter_values(response_format))
+    texts = sum(map(_is_free_text, values))
     if reply_tokens > _LONG_REPLY_TOKENS or not texts:
         return response_format
-    chars = _CHARS_OF_TOKEN * max(0, reply_tokens - _TOKENS_BESIDE_TEXTS) // texts
+    chars = _CHARS_OF_TOKEN * max(0, reply_tokens - _TOKENS_OF_VALUE * len(values)) // texts
     return _with_bound(response_format, max(_LEAST_CHARS, chars))
 
 
-def _count_texts(schema: object) -> int:
-    """Count the texts without a bound; each list has several."""
+def _iter_values(schema: object) -> Iterator[Fields]:
+    """Yield the schemas of all values that the judge writes, those of a list several times."""
     if not isinstance(schema, Mapping):
-        return 0
-    if schema.get("type") == "string":
-        return "enum" not in schema
-    count = sum(map(_count_texts, schema.values()))
-    return count * _ITEMS if schema.get("type") == "array" else count
+        return
+    if schema.get("type") in ("string", "integer", "number", "boolean"):
+        yield schema
+        return
+    for _ in range(_ITEMS if schema.get("type") == "array" else 1):
+        for member in schema.values():
+            yield from _iter_values(member)
+
+
+def _is_free_text(schema: Fields) -> bool:
+    return schema.get("type") == "string" and "enum" not in schema
 
 
 def _with_bound(schema: object, chars: int) -> object:
     if not isinstance(schema, Mapping):
         return schema
     bounded = {name: _with_bound(value, chars) for name, value in schema.items()}
-    is_free = schema.get("type") == "string" and "enum" not in schema
-    return bounded | {"maxLength": chars} if is_free else bounded
+    return bounded | {"maxLength": chars} if _is_free_text(schema) else bounded
 
 
 class RequestForm:

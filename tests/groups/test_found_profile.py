@@ -8,8 +8,10 @@ from small_server import answering_each
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.request_form import bound_texts
+from genrm_cli.judging.requests import ListwisePrompt
 
 GOOD = "Mercury"
+PROSE = "Both have their merits."
 LINES = completions(f"It is {GOOD}.", "It is Mars.", "No idea.")
 
 
@@ -19,9 +21,25 @@ def answer(body):
     first, _, second = text.partition("BEGIN RESPONSE 2")
     lead = (GOOD in first) - (GOOD in second.partition("END RESPONSE 2")[0])
     verdict = {"score_1": 3 + lead, "score_2": 3 - lead, "ranking": 3 - lead}
-    content = "Both have their merits."
-    if "response_format" in body:
-        content = json.dumps({"response_1_analysis": "", "response_2_analysis": "", **verdict})
+    analyses = {"response_1_analysis": "", "response_2_analysis": ""}
+    return said(json.dumps(analyses | verdict) if "response_format" in body else PROSE)
+
+
+def answer_lists(body):
+    """Answer in prose, or fill in the schema of a request; prefer what names the planet."""
+    if "response_format" not in body:
+        return said(PROSE)
+    scores = body["response_format"]["json_schema"]["schema"]["properties"]["scores"]
+    assert scores["required"] == list(scores["properties"])
+    text = body["messages"][-1]["content"]
+    shown = {label: text.partition(f"BEGIN RESPONSE {label}")[2] for label in scores["required"]}
+    better = {label: GOOD in told.partition("END")[0] for label, told in shown.items()}
+    graded = {label: 9 if is_better else 2 for label, is_better in better.items()}
+    return said(json.dumps({"analysis": "", "scores": graded}))
+
+
+def said(content):
+    """Return the reply of a server with this content."""
     return 200, {}, {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
 
 
@@ -47,6 +65,36 @@ def test_a_schema_is_tried_where_the_default_profile_gets_no_verdict(tmp_path):
     assert first.rewards == again.rewards == concluded.rewards
 
 
+def test_lists_get_a_schema_with_the_labels_of_each_request(tmp_path):
+    """Each label once, so that every reply scores the whole list; the reference of the probe has
+    other labels than the lists of the run.
+    """
+    with answering_each(answer_lists) as (url, seen):
+        scored = score(tmp_path, LINES, toml(url, judging="listwise"), probe=True)
+    with_schema = [body for _, _, body in seen if "response_format" in body]
+    assert len(with_schema) == len(seen) - 2
+    assert scored.metrics["failures"] == 0
+    assert scored.rewards[0] > scored.rewards[1] == scored.rewards[2]
+
+
+def test_a_judge_whose_schema_holds_wrong_verdicts_is_told_as_such(call):
+    """The error is about the verdicts that the schema got, after a warning that says why it was
+    tried; not about words without one.
+    """
+
+    def same(body):
+        equal = json.dumps({"score_1": 3, "score_2": 3, "ranking": 3})
+        return said(equal if "response_format" in body else PROSE)
+
+    with answering_each(same) as (url, _):
+        finished = call("compare A. B. --prompt Why? --model m", "--base-url", url)
+    assert finished.code == 4
+    told, error = finished.err.splitlines()[-2:]
+    assert "got no verdict" in told
+    assert "so json is used" in told
+    assert "it does not prefer a right answer to nonsense: scores 3 and 3" in error
+
+
 def test_a_profile_that_the_user_chose_is_never_replaced(tmp_path):
     """The probe refuses it, as before."""
     with (
@@ -64,3 +112,13 @@ def test_texts_of_a_schema_end_before_a_short_limit_of_the_reply():
     assert schema["response_1_analysis"] == {"type": "string", "maxLength": 130}
     assert schema["score_1"] == {"type": "integer", "enum": (1, 2, 3, 4, 5)}
     assert bound_texts(planned, 8_192) == planned
+
+
+@pytest.mark.parametrize(("size", "chars"), [(4, 260), (8, 148), (16, 40)])
+def test_long_lists_leave_less_room_for_an_analysis(size, chars):
+    """Each score takes tokens of the reply, too."""
+    prompt = ListwisePrompt([("user", "Hi.")], [str(number) for number in range(size)])
+    schema = bound_texts(PROFILES["listwise-json"].response_format_of(prompt), 200)
+    properties = schema["json_schema"]["schema"]["properties"]
+    assert properties["analysis"]["maxLength"] == chars
+    assert len(properties["scores"]["properties"]) == size

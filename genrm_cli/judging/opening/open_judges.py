@@ -14,17 +14,17 @@ from genrm_cli.judging.client import CallError, JudgeClient, KeyMask
 from genrm_cli.judging.context.learned_context import LearnedContext
 from genrm_cli.judging.engine import CachedJudge, Judge, JudgeSet, LexicalJudge
 from genrm_cli.judging.journal import Journal
-from genrm_cli.judging.lookup import PROFILES, SCHEMA_PROFILE, ProfileSource
+from genrm_cli.judging.lookup import ProfileSource, schema_profile_of
 from genrm_cli.judging.offline import OfflineJudge, ReplyStore
 from genrm_cli.judging.opening.judge_spec import JUDGE, JudgeSpec, OpenOptions
-from genrm_cli.judging.opening.probe import NoVerdictError, probe_judge
+from genrm_cli.judging.opening.probe import NoVerdictError, WrongVerdictError, probe_judge
 from genrm_cli.judging.pacing.descriptors import max_connections
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.judge_events import FoundProfileEvent, JudgeEvent, ProbeEvent
 from genrm_cli.judging.pacing.limit import AdaptiveLimit, Limit
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import GRACE_S, EndpointPool
-from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile, GradingProfile, Profile
+from genrm_cli.judging.profiles.profile import AnyProfile, ChatProfile, GradingProfile
 from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.request_form import RequestForm, override_fields
 from genrm_cli.metrics.event import OnEvent, ignore_event
@@ -44,14 +44,15 @@ class _OpenJudge:
     remote: RemoteJudge | None
 
     @property
-    def may_find_profile(self) -> bool:
-        """Whether the probe may find another profile: nobody has chosen one."""
-        is_default = self.spec.source is ProfileSource.DEFAULT
-        return is_default and self.spec.compares and isinstance(self.spec.profile, Profile)
+    def other_profile(self) -> AnyProfile | None:
+        """The profile that the probe may find instead; None if the user has chosen one."""
+        is_chosen = self.spec.config.judge.profile is not None
+        if is_chosen or self.spec.source is ProfileSource.MODEL or not self.spec.compares:
+            return None
+        return schema_profile_of(self.spec.profile)
 
-    def use_schema(self) -> None:
-        """Ask with the profile that has a JSON schema."""
-        profile = PROFILES[SCHEMA_PROFILE]
+    def use_profile(self, profile: AnyProfile) -> None:
+        """Ask with another profile, which the probe has found."""
         self.spec = replace(self.spec, profile=profile, source=ProfileSource.PROBE)
         if self.remote is not None:
             given = override_fields(profile.request_fields, self.spec.config.judge)
@@ -65,11 +66,12 @@ class _OpenJudge:
             return
         length = reported if settings.max_model_len is None else settings.max_model_len
         label = None if journal is None else journal.find_judge(remote.name)
-        if label is None and journal is not None and self.may_find_profile:
+        other = self.other_profile
+        if label is None and journal is not None and other is not None:
             # An earlier run may have found that the default profile gets no verdict.
-            label = journal.find_judge(remote.name_with(PROFILES[SCHEMA_PROFILE]))
+            label = journal.find_judge(remote.name_with(other))
             if label is not None:
-                self.use_schema()
+                self.use_profile(other)
         if length is None and label is not None:
             length = remote.take_over(label)
         remote.context_tokens = length or None
@@ -317,16 +319,20 @@ class OpenJudges:
         try:
             warnings = await self._probe_profile(judge, judge.remote, list_size)
         except NoVerdictError as error:
-            if not (finds_profile and judge.may_find_profile):
+            other = judge.other_profile
+            if other is None or not finds_profile:
                 raise
             default = judge.remote.profile.name
-            judge.use_schema()
+            found = FoundProfileEvent(judge.remote.model, default, other.name, error.reason)
+            judge.use_profile(other)
             try:
                 warnings = await self._probe_profile(judge, judge.remote, list_size)
+            except WrongVerdictError:
+                self._on_event(found)
+                raise
             except JudgeError:
                 raise error from None
-            found = judge.remote.profile.name
-            self._on_event(FoundProfileEvent(judge.remote.model, default, found, error.reason))
+            self._on_event(found)
         judge.remote.probe = "incomplete" if warnings else "passed"
         return warnings
 

@@ -80,7 +80,7 @@ _UNREAD_PLAIN_REMEDY = Message.of(
     " (`genrm profiles` lists them), or a stronger judge. ",
     _SKIPS,
 )
-_INSANE_REMEDY = naming(
+_WRONG_REMEDY = naming(
     "Its rewards would be meaningless: try another $profile or a stronger judge. $probe uses it "
     "anyway.",
     probe=False,
@@ -99,6 +99,10 @@ class NoVerdictError(JudgeError):
         self.reason = reason
 
 
+class WrongVerdictError(JudgeError):
+    """A judge gives verdicts, but does not prefer a right answer to nonsense."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Fault:
     """Why an endpoint cannot be used.
@@ -107,12 +111,14 @@ class _Fault:
         is_down: whether it cannot be reached, or fails in a way that may pass.
         is_busy: whether it refuses for lack of capacity. The run will wait for it.
         unread: why its reply holds no verdict; None if that is not the fault.
+        is_wrong: whether its verdicts do not prefer a right answer to nonsense.
     """
 
     message: Message
     is_down: bool = False
     is_busy: bool = False
     unread: str | None = None
+    is_wrong: bool = False
 
 
 class _ProbeAnswer(NamedTuple):
@@ -156,6 +162,7 @@ async def probe_judge(
 
     Raises:
         NoVerdictError: a judge replies, but without a verdict.
+        WrongVerdictError: a judge does not prefer a right answer to nonsense.
         JudgeError: an endpoint cannot be used, or all are down.
     """
     endpoints = judge.pool.endpoints
@@ -171,7 +178,7 @@ async def probe_judge(
             message = Message.of(*([] if name is None else [f"{name}: "]), fault.message)
             if fault.unread is not None:
                 raise NoVerdictError(message, fault.unread)
-            raise JudgeError(message)
+            raise WrongVerdictError(message) if fault.is_wrong else JudgeError(message)
         warnings.append(fault.message)
         if fault.is_down:
             endpoint.mark_unhealthy(loop_time_s())
@@ -206,7 +213,7 @@ class _Probe:
         last = "second" if self.responses == 2 else "last"
         said = f"{_in_words(first.result)} shown first, {_in_words(second.result)} shown {last}"
         sign = f"it does not prefer a right answer to nonsense: {said}"
-        return _Fault(self._unusable(sign, _INSANE_REMEDY))
+        return _Fault(self._unusable(sign, _WRONG_REMEDY), is_wrong=True)
 
     async def _fault_of(self, answer: _ProbeAnswer, failure: Failure, *, compares: bool) -> _Fault:
         kind = failure.kind

@@ -132,11 +132,14 @@ class Profile(AnyProfile):
 
 @dataclass(frozen=True, slots=True)
 class GradingProfile(AnyProfile):
-    """A profile of judges that grade responses one by one, or a `whole_group` in one prompt."""
+    """A profile of judges that grade responses one by one, or a `whole_group` in one prompt.
+
+    `response_format_of` returns the field `response_format` of a prompt, if it depends on it."""
 
     render_messages: Callable[[ListwisePrompt], list[ChatMessage]]
     parse_reply: Callable[[Reply, ListwisePrompt], Grades | Failure]
     whole_group: bool = False
+    response_format_of: Callable[[ListwisePrompt], object] | None = None
 
 
 def _continue_chat(shown: ChatPrompt) -> list[ChatMessage]:
