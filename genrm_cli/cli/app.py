@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -19,11 +20,13 @@ from typer.core import TyperGroup
 
 from genrm_cli import __version__
 from genrm_cli.cli.commands import read_commands
-from genrm_cli.cli.console import escaped, print_text, say, show
+from genrm_cli.cli.console import escaped, print_text, say, show, wrapped
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 
 _AS_JSON = "genrm-as-json"
+_ERROR = "Error: "  # what Typer prints before the message of a usage error
+_HELP_COLUMNS = 80
 
 
 class _Commands(TyperGroup):
@@ -116,7 +119,9 @@ def main() -> None:
     try:
         for each in stopping:
             signal.signal(each, signal.default_int_handler)
-        code = app(prog_name="genrm", standalone_mode=False)
+        # On a terminal of less than 52 columns, Typer's help would be wider.
+        columns = min(shutil.get_terminal_size().columns, _HELP_COLUMNS) - 2
+        code = app(prog_name="genrm", standalone_mode=False, terminal_width=max(columns, 20))
     except SystemExit as ending:
         # Rich and Click exit with 1 when the reader of the help closes the pipe (`| head`).
         code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
@@ -124,8 +129,10 @@ def main() -> None:
         code = INTERRUPTED
     except Exception as error:  # noqa: BLE001  (any bug)
         # The classes of Typer's errors about the command line are private.
-        if hasattr(error, "show") and isinstance(getattr(error, "message", None), str):
-            error.message = escaped(error.message)  # type: ignore[attr-defined]
+        message = getattr(error, "message", None)
+        if hasattr(error, "show") and isinstance(message, str):
+            message = wrapped(_ERROR + escaped(message)).removeprefix(_ERROR)
+            error.message = message  # type: ignore[attr-defined]
             error.show()
             code = getattr(error, "exit_code", UsageError.exit_code)
         else:

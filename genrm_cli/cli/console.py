@@ -7,7 +7,6 @@ replies could control the terminal."""
 
 import os
 import re
-import textwrap
 import threading
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 # Often enough to see that a run is alive, seldom enough for the log of a job of days.
 LINE_EVERY_S = 30.0
 _LABEL = re.compile(r" *(?:\S.{,18}?  +)?")  # what a line begins with, up to its text
+_WORD = re.compile(r"(\s*)(\S+)")
+_COMMAND = re.compile(r" *(?:next: )?genrm \S")
 # The counts in the log of a run, in this order.
 _LOGGED = (
     "groups",
@@ -72,25 +73,35 @@ stderr_console = _Console(stderr=True, highlight=False)
 
 def show(text: str, head: str = "", style: str = "") -> None:
     """Print lines with a head to stderr; a closed pipe or a full disk does not stop the run."""
-    width = stderr_console.width if stderr_console.is_terminal else None
-    shown = Text(
-        "\n".join(part for line in (head + text).split("\n") for part in wrapped_lines(line, width))
-    )
+    shown = Text(wrapped(head + text))
     shown.stylize(style, 0, len(head))
     with suppress(OSError):
         stderr_console.print(shown, soft_wrap=True)
 
 
+def wrapped(text: str) -> str:
+    """Break the lines of a text for stderr."""
+    width = stderr_console.width if stderr_console.is_terminal else None
+    return "\n".join(part for line in text.split("\n") for part in wrapped_lines(line, width))
+
+
 def wrapped_lines(line: str, width: int | None) -> list[str]:
-    """Break a line between words; later lines stay below the text that follows a label."""
-    if width is None or len(line) <= width:
+    """Break a line between words; later lines stay below the text that follows a label.
+
+    A word that is longer than the terminal is wide stays whole, and so does a command: what the
+    terminal breaks is copied in one piece.
+    """
+    if width is None or cell_len(line) <= width or _COMMAND.match(line):
         return [line]
-    indent = " " * (found.end() if (found := _LABEL.match(line)) else 0)
-    words = textwrap.TextWrapper(
-        width, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
-    )
-    words.subsequent_indent = indent
-    return words.wrap(line)
+    label = _LABEL.match(line)
+    indent = " " * cell_len(label[0]) if label else ""
+    lines = [""]
+    for space, word in _WORD.findall(line.expandtabs()):
+        if lines[-1].strip() and cell_len(lines[-1] + space + word) > width:
+            lines.append(indent + word)
+        else:
+            lines[-1] += space + word
+    return lines
 
 
 def render_flag(ref: SettingRef) -> str:
@@ -270,20 +281,20 @@ def print_json(value: object) -> None:
 
     document = value if isinstance(value, dict) else to_json(value)
     with without_progress():
-        typer.echo(escaped_in_json(render_record(document).decode()), nl=False)
+        print(escaped_in_json(render_record(document).decode()), end="", flush=True)
 
 
 def print_text(text: str = "") -> None:
     """Print plain text to stdout, unwrapped."""
     with without_progress():
-        typer.echo(escaped(text))
+        print(escaped(text), flush=True)
 
 
 def print_markdown(text: str) -> None:
     """Print Markdown to stdout: formatted, in a pager, on a terminal; unchanged otherwise."""
     console = stdout_console()
     if not console.is_terminal:
-        typer.echo(text, nl=False)
+        print(text, end="", flush=True)
         return
     from rich.markdown import Markdown
 

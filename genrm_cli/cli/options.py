@@ -85,6 +85,8 @@ _TASKS = {
     **dict.fromkeys(("Pairs", "Judge", "Limits", "Rewards"), "What to ask"),
     **dict.fromkeys(("Journal", "Output", "Storage", "Tracking", "Request files"), "What to write"),
 }
+_LONGEST_FLAG = 30  # characters of a flag beside which its text stands
+_NARROW = 50  # columns in which a text beside a flag has too few
 _MOST_IN_ONE = 12  # options of a section without tasks
 _SENTENCE = re.compile(r"(?<=[\w`)\]>][.!])\s+")
 _LONGEST_CHOICE = 16  # characters that choices may take in place of their name
@@ -359,10 +361,11 @@ class _Command(TyperCommand):
             flags = off if off and parameter.name in _ON else on
             text = _first_sentence(record[1]) if is_brief and title != "Arguments" else record[1]
             sections.setdefault(title, []).append((_TYPE.sub("", flags), text))
+        longest = _LONGEST_FLAG if formatter.width >= _NARROW else 0
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
-                    formatter.write_dl(records)
+                    formatter.write_dl(records, col_max=longest)
 
 
 def _first_sentence(text: str) -> str:

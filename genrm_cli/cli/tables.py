@@ -33,8 +33,8 @@ _EXCERPT_CHARS = 50  # with the numbers before it, a row stays within 100 column
 
 
 class ColumnKind(Enum):
-    """What a column holds: numbers and names are always shown whole; texts wrap, excerpts are cut
-    to one line.
+    """What a column holds: numbers and names are always shown whole, names on several lines where
+    a terminal is too narrow for them; texts wrap, excerpts are cut to one line.
     """
 
     NUMBER = auto()
@@ -81,7 +81,7 @@ class Table:
             if number:
                 yield Text()
             options = console.options.update(width=width or _ANY_WIDTH)
-            for segments in console.render_lines(self._laid_out(panel), options, pad=False):
+            for segments in console.render_lines(self._laid_out(panel, width), options, pad=False):
                 line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
                 line.rstrip()
                 yield line
@@ -92,11 +92,17 @@ class Table:
         keys = [i for i in range(len(kinds)) if set(kinds[: i + 1]) == {ColumnKind.NAME}]
         panels = [keys.copy()]
         for i in range(len(keys), len(kinds)):
-            needed = sum(self._least(column) + _GAP for column in (*panels[-1], i)) - _GAP
-            if width is not None and needed > width and len(panels[-1]) > len(keys):
+            if not self._widest(i):
+                continue
+            if self._exceeds(width, [*panels[-1], i]) and len(panels[-1]) > len(keys):
                 panels.append(keys.copy())
             panels[-1].append(i)
         return panels
+
+    def _exceeds(self, width: int | None, panel: Sequence[int]) -> bool:
+        """Return whether columns need more than a width."""
+        needed = sum(self._least(column) + _GAP for column in panel) - _GAP
+        return width is not None and needed > width
 
     def _least(self, column: int) -> int:
         """Return the width that a column needs: for a text, that of its words unless they are
@@ -104,7 +110,7 @@ class Table:
         """
         head, kind = self._columns[column]
         cells = [row[column] for row, _ in self._rows]
-        widest = max(map(cell_len, [head, *cells]))
+        widest = self._widest(column)
         if kind in (ColumnKind.NUMBER, ColumnKind.NAME):
             return widest
         words = [_LEAST_TEXT, cell_len(head)]
@@ -112,16 +118,23 @@ class Table:
             words += [min(cell_len(word), _LONG_WORD) for cell in cells for word in cell.split()]
         return min(widest, max(words))
 
-    def _laid_out(self, panel: Sequence[int]) -> RichTable:
+    def _widest(self, column: int) -> int:
+        """Return the width of the widest cell of a column, or of its head."""
+        cells = [row[column] for row, _ in self._rows]
+        return max(map(cell_len, [self._columns[column][0], *cells]))
+
+    def _laid_out(self, panel: Sequence[int], width: int | None) -> RichTable:
+        is_tight = self._exceeds(width, panel)
         table = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
         for column in panel:
             head, kind = self._columns[column]
+            is_folded = is_tight and kind is ColumnKind.NAME
             table.add_column(
                 Text(head),
                 justify="right" if kind is ColumnKind.NUMBER else "left",
-                no_wrap=kind is not ColumnKind.TEXT,
+                no_wrap=kind is not ColumnKind.TEXT and not is_folded,
                 overflow="ellipsis" if kind is ColumnKind.EXCERPT else "fold",
-                min_width=self._least(column),
+                min_width=None if is_folded else self._least(column),
             )
         for cells, style in self._rows:
             table.add_row(*(Text(cells[column]) for column in panel), style=style)

@@ -78,8 +78,8 @@ def is_unfinished_name(name: str) -> bool:
 
 
 def parse_local_path(uri: str) -> str:
-    """Return a local path, unless it is empty or has a scheme (`https://`, `gs://`, a mistyped
-    `s3:/`).
+    """Return a local path, unless it is empty, not UTF-8, or has a scheme (`https://`, `gs://`, a
+    mistyped `s3:/`).
     """
     if not uri:
         raise UsageError(
@@ -90,6 +90,13 @@ def parse_local_path(uri: str) -> str:
             f"{uri!r} cannot be opened: genrm reads and writes local paths, {_OBJECTS} and - only. "
             "Copy the data to one of these first."
         )
+    try:
+        uri.encode()
+    except UnicodeEncodeError:
+        shown = uri.encode(errors="backslashreplace").decode()
+        raise UsageError(
+            f"{shown}: its name is not UTF-8; rename it, or choose a UTF-8 locale."
+        ) from None
     return uri
 
 

@@ -132,6 +132,17 @@ def test_texts_come_from_files_and_stdin_too(genrm, call, judge_server):
     assert "[bold]not markup[/bold]" in finished.out.decode()
 
 
+@pytest.mark.slow
+def test_texts_are_utf_8_in_every_locale(genrm, judge_server):
+    """Bytes of an argument are read as UTF-8, also where the C locale decodes none but ASCII."""
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = ("compare", "-p", "q?", "è one", "à two", *judge_server.flags, "--no-probe")
+    genrm.run(*words, **ascii_only).ended(0)
+    shown = str(judge_server.stats()["recent"])
+    assert "è one" in shown
+    assert "à two" in shown
+
+
 def test_two_to_sixty_four_responses_are_compared(call):
     """One response and 65 are refused with their number and the limits."""
     for count, code in [(1, 3), (2, 0), (64, 0), (65, 3)]:

@@ -126,6 +126,23 @@ def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm, call):
     assert "1 scored" in finished.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "score BAD --offline",
+        "rank BAD good.jsonl --offline",
+        "export BAD --to trl-dpo -o out.jsonl",
+    ],
+)
+def test_a_named_file_whose_name_is_not_utf_8_is_refused(genrm, call, words):
+    """So is the only file of a command: no output could tell its name."""
+    for name in (b"bad\xff.jsonl", b"good.jsonl"):
+        (genrm.folder / os.fsdecode(name)).write_bytes(body())
+    finished = call(*words.replace("BAD", "bad\udcff.jsonl").split()).ended(2)
+    assert "its name is not UTF-8; rename it" in finished.err
+    assert genrm.names() == {"bad\udcff.jsonl", "good.jsonl"}
+
+
 def test_a_guard_that_is_empty_is_refused(genrm, call):
     """An unset variable in a script must not switch a guard off."""
     for flag in ["--redact-pattern", "--require-metadata"]:

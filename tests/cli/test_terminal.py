@@ -246,21 +246,6 @@ def test_a_name_begins_no_line_of_its_own(call):
     )
 
 
-def test_results_stand_on_lines_of_their_own(genrm):
-    """The line of progress is gone when a command prints its result on the same terminal, at any
-    width.
-    """
-    lines = [{"prompt": "q", "response": text} for text in ("one", "two words")]
-    (genrm.folder / "x.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    widths = (40, 60, 80)
-    shown = on_terminal(genrm, [(genrm.folder, ("validate", "x.jsonl"), width) for width in widths])
-    for text in shown:
-        # What a terminal shows of a line begins after its last erasure.
-        visible = [re.split("\x1b\\[2K", line)[-1] for line in text.split("\r\n")]
-        first = next(line for line in visible if "x.jsonl" in line)
-        assert _OWN.sub("", first).startswith("input"), first
-
-
 def test_stdout_in_ascii_shows_every_result(genrm):
     """What an old terminal cannot show is written as escapes, which leave JSON whole."""
     lines = [{"prompt": "é", "response": text} for text in ("one", "two words 𝄞")]

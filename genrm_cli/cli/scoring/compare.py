@@ -1,5 +1,6 @@
 """`genrm compare`: a few responses on the command line, or one compare request."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,7 +106,7 @@ def _text_of(argument: str) -> str:
             return Path(argument[1:]).read_bytes().decode("utf-8", "replace")
         except OSError as error:
             raise InputError(f"{argument[1:]}: cannot be read: {error.strerror}.") from error
-    return argument.encode("utf-8", "replace").decode()  # bytes that are not UTF-8 become ?
+    return os.fsencode(argument).decode("utf-8", "replace")  # whatever the locale is
 
 
 def _print_tables(group: "Group", result: "GroupRewards") -> None:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from genrm_cli.cli.console import print_text
 from genrm_cli.cli.options import argument, run_to_end
 from genrm_cli.cli.scoring.show import iter_table_parts
 from genrm_cli.cli.tables import print_parts
@@ -56,6 +55,8 @@ def demo(
         run.read(store)
         print_parts(*iter_table_parts(next(run.iter_groups()), mask_of(())))
     write_report([scored], page, settings)
-    print_text(f"\nAll groups, with every verdict: open {page}")
-    print_text("Next, your file and your judge:")
-    print_text("  genrm score FILE --base-url http://localhost:8000/v1 --model MODEL")
+    print_parts(
+        f"\nAll groups, with every verdict: open {page}",
+        "Next, your file and your judge:",
+        "  genrm score FILE --base-url http://localhost:8000/v1 --model MODEL",
+    )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from genrm_cli.cli.console import print_text, say_warning
+from genrm_cli.cli.console import say_warning
 from genrm_cli.cli.options import Invocation, argument
 from genrm_cli.cli.scoring.preview_text import preview_lines
 from genrm_cli.cli.served_models import list_served_models
@@ -72,9 +72,9 @@ def init(
     _write(path, judge, model, chosen)
     # The user has just chosen its contents.
     trust(find_settings_file(path.parent), path.parent)
-    print_text(f"{_NAME}: {model} at {judge.base_url[0]}")
+    print_parts(f"{_NAME}: {model} at {judge.base_url[0]}")
     if sample is None:
-        print_text("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --quick")
+        print_parts("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --quick")
         return 0
     return _preview(sample, changed(settings, model=model, **chosen))
 
@@ -105,7 +105,7 @@ def _preview(sample: str, settings: Settings) -> int:
     if found.error is not None:
         say_warning(f"{sample} cannot be read yet; `genrm validate {sample}` says what to set.")
         return found.error.exit_code
-    print_text(f"\nNext: genrm score {sample} --quick, and without --quick for the whole run")
+    print_parts(f"\nNext: genrm score {sample} --quick, and without --quick for the whole run")
     return 0
 
 
@@ -133,7 +133,7 @@ def _fields_of(sample: str, settings: Settings) -> dict[str, str]:
     roles = {}
     expected = f"{', '.join(_ROLES[:-1])} or {_ROLES[-1]}"
     for path, text in found.items():
-        print_text(f"{path}, such as {shown_text(text)}:")
+        print_parts(f"{path}, such as {shown_text(text)}:")
         role = _choose(f"  {expected}? ", _ROLES, path)
         if role is not None:
             roles[path] = role
@@ -151,7 +151,7 @@ def _prices_of(settings: Settings) -> dict[str, Value]:
                 prices[name] = setting_named(name).convert(answer, SettingRef(name))
                 break
             except UsageError:
-                print_text(f"  {answer!r} is not a price; write a number such as 0.5")
+                print_parts(f"  {answer!r} is not a price; write a number such as 0.5")
     return prices
 
 
@@ -175,12 +175,12 @@ def _model_of(judge: JudgeSettings, *, is_guided: bool) -> str:
     names = ", ".join(served) or "none"
     model = judge.model
     if is_guided and model is None and len(served) > 1:
-        print_text(f"models at {url}:")
+        print_parts(f"models at {url}:")
         for number, name in enumerate(served, 1):
-            print_text(f"  {number}  {name}")
+            print_parts(f"  {number}  {name}")
         model = _choose(f"model (1 to {len(served)}, or its name)? ", served, "model")
     else:
-        print_text(f"models at {url}: {names}")
+        print_parts(f"models at {url}: {names}")
     if model is None and len(served) != 1:
         raise UsageError(
             f"{url} serves {counted(len(served), 'model')}; ",

@@ -337,15 +337,10 @@ def _task(
     uri: str, settings: Settings, below: str | None = None, found: Found | None = None
 ) -> Task:
     try:
-        uri.encode()
         return Task(uri, output_places(uri, settings, below), found)
-    except UnicodeEncodeError:
-        shown = uri.encode(errors="backslashreplace").decode()
-        return Task(
-            shown, _NO_PLACES, found, UsageError(f"{shown}: its name is not UTF-8; rename it.")
-        )
     except UsageError as error:
-        return Task(uri, _NO_PLACES, found, error)
+        # A name that is not UTF-8 is part of the account, too.
+        return Task(uri.encode(errors="backslashreplace").decode(), _NO_PLACES, found, error)
 
 
 def _hash_of_place(uri: str, real_folder: Callable[[str], str]) -> int:

@@ -1,0 +1,159 @@
+"""Every command on a terminal shows what it prints in a pipe: whole, in order, and not broken where
+it should not be.
+"""
+
+import re
+
+import pytest
+from genrm_process import make_rollouts
+from screens import Shown
+from terminals import on_terminal, stopped_on_terminal
+
+from genrm_cli.cli.commands import read_commands
+
+WIDTHS = (40, 60, 80)
+JUDGE = "--base-url URL --model m --no-journal"
+# What each command prints when it works and when it is refused.
+COMMANDS = {
+    "validate": ("in.jsonl", "in.jsonl bad.jsonl", "bad.jsonl"),
+    "score": (
+        "in.jsonl --offline --force",
+        f"in.jsonl {JUDGE} --force",
+        f"in.jsonl {JUDGE} --force --quick",
+        f"in.jsonl {JUDGE} --force --dry-run",
+        "in.jsonl other.jsonl --offline --force",
+        "none.jsonl",
+        "--force-all",
+    ),
+    "show": ("in.scored.jsonl", "in.jsonl --as-judge", "in.jsonl --group none"),
+    "compare": ("-p q? one two --offline", f"-p q? one two {JUDGE}", "-p q? one"),
+    "batch": ("none.jsonl --base-url URL", "in.jsonl"),
+    "report": ("in.scored.jsonl --force", "in.jsonl"),
+    "export": ("in.scored.jsonl --to trl-dpo -o out.jsonl --force", "in.jsonl --to nothing"),
+    "rank": (
+        "in.jsonl other.jsonl --offline --force",
+        f"in.jsonl other.jsonl {JUDGE} --force",
+        "in.jsonl",
+    ),
+    "eval": ("pairs.jsonl --offline --force", f"pairs.jsonl {JUDGE} --force", "in.jsonl --offline"),
+    "collect": ("samples --scripted-policy good -o demo.jsonl --force", "none.toml"),
+    "review": ("in.scored.jsonl", "in.jsonl"),
+    "demo": ("", "in.jsonl"),
+    "init": ("--help-all",),  # it asks on a terminal: its own test answers
+    "config": ("--ring-k 2", "--ring-k many"),
+    "trust": (".", "none"),
+    "formats": ("", "none"),
+    "profiles": ("", "nemotron", "none"),
+    "guide": ("running", "none"),
+    "journal": ("in.jsonl",),
+    "serve": ("--help-all", "--listen nowhere"),
+}
+# Exact texts, which the terminal breaks where it likes.
+EXACT = {("show", "in.jsonl"), ("profiles", "nemotron")}
+# A page that is formatted, and a table with excerpts of long texts.
+FORMATTED = {("guide", "running"), ("demo",)}
+LONGEST = 20  # characters of a word that a table does not break
+_PROGRESS = re.compile(r"^reading: |^comparisons \d+/|in flight,|, starting$|\d left$")
+# What differs between two runs, and the bars of tables and headings.
+_CHANGING = re.compile(r"\d+")
+
+
+@pytest.fixture
+def tried(genrm, call, judge_server):
+    """Write inputs with wide characters and names of any length; return all that is tried."""
+    question = (
+        "Was heißt 日本語の文章です, und was 這是一個很長的句子沒有空格所以終端機必須自己斷行?"
+    )
+    answers = ("one", "zwei 語", "three words")
+    for name in ("in", "other"):
+        lines = [{"prompt": question, "response": f"{text} {name}"} for text in answers]
+        genrm.write(f"{name}.jsonl", lines)
+    pair = {"prompt": question, "chosen": "one", "rejected": "two words"}
+    categories = ("分類", "a category with a name that is longer than half of a terminal")
+    genrm.write("pairs.jsonl", [{**pair, "category": each} for each in categories])
+    genrm.write("bad.jsonl", [{"Frage": question, "x": 1}, {"日本": question}])
+    call("score in.jsonl other.jsonl --offline").ended(0)
+    return [
+        (name, *line.replace("URL", judge_server.base_url).split())
+        for name, lines in COMMANDS.items()
+        for line in ("--help", *lines)
+    ]
+
+
+def test_every_command_is_tried():
+    """A new command comes with its line in the table."""
+    assert set(COMMANDS) == set(read_commands())
+
+
+def is_whole(row):
+    """Return whether the terminal may break a row: a command, or a word that is longer than it."""
+    return "genrm " in row or "--" in row or len(row.split()) == 1
+
+
+def test_results_stand_on_lines_of_their_own(genrm):
+    """The line of progress is gone when a command prints its result on the same terminal."""
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    [printed] = on_terminal(genrm, [(genrm.folder, ("validate", "in.jsonl"), 40)])
+    shown = Shown(printed, 40)
+    assert shown.shown[0].split() == ["input", "in.jsonl"]
+    assert any(row.startswith("reading: ") for row in shown.erased)
+    assert not any("reading: " in row for row in shown.shown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_terminal_shows_what_a_pipe_gets(genrm, call, tried, width):
+    """Nothing is written over, cut off, broken in a table, or left of a line of progress."""
+    wrong = []
+    printed = on_terminal(genrm, [(genrm.folder, words, width) for words in tried])
+    for words, text in zip(tried, printed, strict=True):
+        finished = call(*words, COLUMNS=str(width))
+        in_pipe = finished.out.decode() + finished.err
+        shown = Shown(text, width)
+        rows = shown.shown
+        on_screen = _CHANGING.sub("0", "".join("".join(rows).split()))
+        missing = [
+            word
+            for word in in_pipe.split()
+            if len(word) <= LONGEST and _CHANGING.sub("0", word) not in on_screen
+        ]
+        found = {
+            "traceback": [row for row in rows if "Traceback" in row],
+            "codes in a pipe": re.findall(r"\x1b.{,20}", in_pipe),
+            "written over": shown.overwritten,
+            "broken": [row for row in shown.broken if words[:2] not in EXACT and not is_whole(row)],
+            "left of progress": [row for row in rows if _PROGRESS.search(row)],
+            "missing": [] if words in FORMATTED else missing,
+        }
+        wrong += [(words, what, each[:9]) for what, each in found.items() if each]
+    assert not wrong, "\n".join(map(repr, wrong))
+
+
+@pytest.mark.slow
+def test_an_old_terminal_without_a_home_shows_every_command(genrm, tried):
+    """ASCII, the C locale and no HOME: whatever a command prints is ASCII, and no traceback."""
+    old = {
+        "PYTHONIOENCODING": "ascii",
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    }
+    commands = [(genrm.folder, words, 60) for words in tried]
+    shown = on_terminal(genrm, commands, old, without=("HOME",))
+    for words, printed in zip(tried, shown, strict=True):
+        assert printed.isascii(), words
+        assert printed.strip(), words
+        assert "Traceback" not in printed, words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
+def test_ctrl_c_leaves_only_messages_on_the_screen(genrm, judge_server, width):
+    """The line of progress of a run that waits for its judge is gone, whatever its height was."""
+    judge_server.behave(latency_s=60)
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
+    words = ("score", "in.jsonl", *judge_server.flags, "--no-probe")
+    shown = Shown(stopped_on_terminal(genrm, words, width, "groups 0/1"), width)
+    assert shown.overwritten == []
+    assert not [row for row in shown.shown if _PROGRESS.search(row)]
+    assert "interrupted" in "".join(shown.shown)
