@@ -536,6 +536,7 @@ def test_late_imports_only_save_time() -> None:
     allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "_typeshed", "types_boto3_s3")
     allowed += (
         "pyarrow",
+        "urllib.request",
         "nemo_gym.judge",
         f"{PACKAGE}.texts.regex",
         f"{PACKAGE}.judging.http.over_",

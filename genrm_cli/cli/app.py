@@ -5,7 +5,6 @@ Commands import heavy modules only when they run: numpy, the HTTP library and bo
 
 import codecs
 import contextlib
-import gc
 import os
 import shutil
 import signal
@@ -103,8 +102,6 @@ def main() -> None:
     Skips the shutdown of the interpreter: HTTP threads that still need it would abort the process,
     and calls in flight cannot be interrupted."""
     raise_descriptor_limit()
-    # Python looks for cycles every 700 objects, a tenth of the time of a run that has few of them.
-    gc.set_threshold(20_000)
     if sys.stderr is None:  # the parent process closed it
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     # What a terminal cannot show is written as JSON does, which leaves JSON whole.

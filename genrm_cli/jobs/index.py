@@ -91,6 +91,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         self.first_lines: dict[str, tuple[int, Record, Format, Rollout]] = {}
         self.table = GroupTable(spans_files=sources.are_many)
         self.steps = RareNumbers("q")
+        self._formats = RareNumbers("B")  # by their order in `first_lines`
         self._texts: RolloutStore[Record | None] = RolloutStore()
         components = self.plan.rewards.settings.components
         self._with_records = bool(self.plan.graders) or any(map(reads_record, components))
@@ -136,6 +137,7 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         )
         # A hash, since most rollouts have no step and the others need only be told apart.
         self.steps.append(hash(step_of(record)))
+        self._formats.append(list(self.first_lines).index(format_.name))
         self._texts.append(key, rollout, own)
 
     def read_group(self, rows: Sequence[int]) -> Group:
@@ -149,6 +151,11 @@ class InputIndex(AbstractContextManager["InputIndex"]):
         kept = [record for record in records if record is not None]
         key = self.table.key_of(list(rows), keys[0])
         return Group(key, rollouts, kept, self.table.mixed(list(rows)))
+
+    def format_of(self, row: int) -> Format:
+        """Return the format in which the line of a row was read."""
+        _, _, format_, _ = [*self.first_lines.values()][self._formats[row]]
+        return format_
 
     def where(self, row: int) -> str:
         """Return the number of a row's line, after the file of a set."""

@@ -21,10 +21,9 @@ from genrm_cli.jobs.stores import OutcomeStore, ScoreStore
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.opening.judge_spec import JudgeSpec
 from genrm_cli.judging.opening.open_judges import OpenJudges
-from genrm_cli.rollouts.formats import Score
+from genrm_cli.rollouts.formats import Format, Score
 from genrm_cli.scored.describe_run import input_version, run_record, run_totals
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.scored.parse_lines import format_of
 from genrm_cli.scored.run_record import FileRecord, RunRecord
 from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.encoding.records import (
@@ -148,12 +147,13 @@ class _InputWork:
             mode = self.run.store.at(source.uri).mode()
             sink = self.sinks.get("scored") or self.outputs.open(uri, mode=mode)
             for line in source.iter_lines():
+                first = row
                 scores = []
                 while row < rows.stop and self.index.table.line(row) == line.number:
                     scores.append(self.scores.read_score(row))
                     row += 1
                 if scores:
-                    self._write_line(line, scores, sink)
+                    self._write_line(line, self.index.format_of(first), scores, sink)
             source.verify_unchanged()
             sink.finish()
             name = uri
@@ -163,7 +163,7 @@ class _InputWork:
                 input=input_version(source.identity), output=name, output_mark=sink.mark
             )
 
-    def _write_line(self, line: Line, scores: list[Score], sink: Sink) -> None:
+    def _write_line(self, line: Line, format_: Format, scores: list[Score], sink: Sink) -> None:
         """Write a line with its rewards, or leave it out, as the settings say of unscored ones."""
         settings = self.run.settings
         metrics = self.run.metrics
@@ -180,7 +180,7 @@ class _InputWork:
         if "scenario" in parsed:
             metrics.sessions.add(parsed, scores[0].reward)
         record = exact_record(line.raw, parsed)
-        format_of(parsed, settings.input).annotate(record, scores)
+        format_.annotate(record, scores)
         sink.write(render_record(record))
 
 

@@ -96,9 +96,7 @@ def score(
     Example: genrm score s3://bucket/rl/env/ --model judge --dry-run \\
       --base-url http://judge:8000/v1
     """
-    from genrm_cli.cli.scoring.next_command import next_command
     from genrm_cli.cli.scoring.summary import outcome_text
-    from genrm_cli.cli.scoring.trial import recommend, trial_settings
     from genrm_cli.jobs.due.inputs import is_one_input
     from genrm_cli.jobs.input_batch import BatchReport
     from genrm_cli.metrics.progress import RunProgress
@@ -107,7 +105,11 @@ def score(
     output = whole.output
     if quick and not is_one_input(rollouts):
         raise UsageError("--quick takes one file.")
-    settings = trial_settings(whole) if quick else whole
+    settings = whole
+    if quick:
+        from genrm_cli.cli.scoring.trial import recommend, trial_settings
+
+        settings = trial_settings(whole)
     if settings.input.min_age is None and sys.stderr.isatty():
         settings = changed(settings, min_age=0.0)  # a user is waiting, and sees what happens
     settings = _as_sessions(rollouts, settings)
@@ -141,6 +143,8 @@ def score(
     written = None if report.last is None else report.last.record
     # In a log, the last line is the outcome. A trial has said what is next.
     if sys.stderr.isatty() and report.alone and written is not None and not quick:
+        from genrm_cli.cli.scoring.next_command import next_command
+
         say(*next_command(written, rollouts[0], invocation.origins))
     return report.exit_code
 

@@ -10,7 +10,6 @@ from http import HTTPStatus
 from ipaddress import ip_address
 from typing import BinaryIO, Protocol
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 # Far above any reply with log probabilities, and small enough for one in each of many calls.
 MAX_REPLY_BYTES = 32_000_000
@@ -175,9 +174,14 @@ def find_proxy(url: str) -> str | None:
         is_here = address.is_loopback or address.is_unspecified
     except ValueError:
         is_here = host == "localhost" or host.endswith(".localhost")
+    if is_here:
+        return None
+    # It takes longer to import than a judge on this machine takes to open.
+    from urllib.request import getproxies, proxy_bypass
+
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or is_here or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
 

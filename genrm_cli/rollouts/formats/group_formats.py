@@ -38,8 +38,10 @@ def _column(record: Record, names: Sequence[str]) -> tuple[str, list[Any]]:
 
 def _is_columns(record: Record) -> bool:
     _, prompts = _column(record, _COLUMNS.prompt)
+    if not prompts:
+        return False
     _, responses = _column(record, _COLUMNS.response)
-    if not prompts or len(prompts) != len(responses):
+    if len(prompts) != len(responses):
         return False
     # Lists of texts alone may be the turns of one conversation: a batch has another column.
     named = (*_COLUMNS.prompt, *_COLUMNS.response)

@@ -27,9 +27,9 @@ from genrm_cli.rollouts.reading.line_fields import (
     LINE_FIELDS,
     has_prompt,
     has_response,
+    line_fields,
     parts_of,
     prompt_of,
-    resolve_line,
     with_parts,
 )
 from genrm_cli.rollouts.reading.messages import items_of_text, role_of
@@ -75,7 +75,7 @@ def _request_id(record: Record) -> str | None:
 def _fields_of_completion(record: Record) -> Fields:
     if _has_failed(record):
         return Fields(metadata=("error", "response"))
-    return resolve_line(record)
+    return line_fields(record)
 
 
 def _read_completion(record: Record) -> list[Rollout]:
@@ -160,6 +160,9 @@ def _alternatives_in(record: Record, read: Fields) -> Sequence[object] | None:
 
 
 def _rows_of_completion(record: Record) -> Sequence[object]:
+    values = map(record.get, filter(record.__contains__, LINE_FIELDS.response))
+    if not any(isinstance(each, list | dict) for each in values):
+        return ()  # a text is one response
     read = _fields_of_completion(record)
     alternatives = _alternatives_in(record, read)
     # An object holds a list only if there are several.

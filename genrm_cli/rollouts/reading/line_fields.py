@@ -5,6 +5,7 @@ could be the prompt, or the response, the line is refused with the choices."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import is_
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject
@@ -55,6 +56,21 @@ LINE_FIELDS = Fields(
 )
 
 
+# The values of the last line, and its fields: its account asks for them, and so does its reader.
+_last: tuple[JsonObject, Fields | None] = ({}, None)
+
+
+def line_fields(record: JsonObject) -> Fields:
+    """Return `resolve_line` of a record, resolved once for as long as it holds the same values."""
+    global _last
+    seen, read = _last
+    if read and seen.keys() == record.keys() and all(map(is_, seen.values(), record.values())):
+        return read
+    read = resolve_line(record)
+    _last = (dict(record), read)
+    return read
+
+
 def resolve_line(record: JsonObject, response: str | None = None) -> Fields:
     """Return the fields of a line with one prompt, and one response or a list of alternatives.
 
@@ -89,7 +105,8 @@ def _replies_in(record: JsonObject) -> list[str]:
     return [
         name
         for name in REPLIES
-        if is_reply(record.get(name)) or (name == "choices" and is_api_choices(record.get(name)))
+        if name in record
+        and (is_reply(record[name]) or (name == "choices" and is_api_choices(record[name])))
     ]
 
 
@@ -147,7 +164,7 @@ def _prompts_in(record: JsonObject, responses: Sequence[str]) -> list[str]:
     count.
     """
     present = [name for name in filter(record.__contains__, PROMPTS) if name not in responses]
-    present += [name for name in REQUESTS if is_request(record.get(name))]
+    present += [name for name in REQUESTS if name in record and is_request(record[name])]
     asked = {name: _asked(record, name, responses) for name in present}
     texts = {name: list(iter_texts(value)) for name, value in asked.items()}
     wholes = {name: "\0".join(each) for name, each in texts.items() if each}

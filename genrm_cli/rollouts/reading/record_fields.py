@@ -21,6 +21,8 @@ _TASK_FIELDS = (
     ("example_id", "example"),
     ("scenario.scenario_id", "scenario"),
 )
+# Of a line with none of these, no field names the task.
+_NAMING = frozenset(name for path, _ in _TASK_FIELDS for name in (path, path.partition(".")[0]))
 _INDEX_FIELDS = ("_ng_rollout_index", "rollout_index", "episode_index")
 # Where NeMo Gym and logs of calls keep the tools.
 _WITH_TOOLS = ("responses_create_params", "request", "response")
@@ -66,8 +68,8 @@ def rollout_of(record: JsonObject, prompt: Turns, response: Items | None, **know
     }
     media = [
         Media(name.removesuffix("s"))
-        for name in _MEDIA_FIELDS
-        if name in record and record[name] and isinstance(record[name], list | dict)
+        for name in filter(record.__contains__, _MEDIA_FIELDS)
+        if record[name] and isinstance(record[name], list | dict)
     ]
     prompt = tuple([turn for turn in prompt if turn.role != REASONING])
     prompt_media = (*known.pop("prompt_media", ()), *media)
@@ -78,6 +80,8 @@ def task_of(record: JsonObject) -> str | None:
     """Return the name of the group in the line: group id, task index, prompt id, or else example or
     scenario id.
     """
+    if _NAMING.isdisjoint(record):
+        return None
     named = ((kind, identifier(field_at(record, path))) for path, kind in _TASK_FIELDS)
     return next((f"{kind}:{name}" for kind, name in named if name is not None), None)
 
@@ -102,7 +106,7 @@ def tools_of(record: JsonObject) -> tuple[str, ...]:
     """Return the tools of a line, a list or its JSON text; definitions of the Responses API are
     nested.
     """
-    for holder in (record, *map(record.get, _WITH_TOOLS)):
+    for holder in (record, *(record[name] for name in _WITH_TOOLS if name in record)):
         value = object_or_empty(holder).get("tools")
         tools = json_in(value) if isinstance(value, str) else value
         if tools and is_objects(tools):

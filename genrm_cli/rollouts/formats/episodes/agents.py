@@ -47,6 +47,12 @@ _SAID = words("message response thought text content system_prompt")
 _SOLUTIONS = frozenset(("resolved", "patch", "model_patch"))
 # An event of OpenHands has a source and is one of these.
 _OPENHANDS = frozenset(("action", "observation"))
+# Each record of an agent has one of these: most others are known not to be by their names alone.
+_SIGNS = frozenset(
+    words(
+        "trajectory steps info trajectory_format instance_id traj_id task_id history inference_log"
+    )
+)
 _IDLE_EVENTS = ("", "recall", "change_agent_state")  # events of OpenHands
 
 
@@ -76,6 +82,8 @@ def _read_episode(record: Record, messages: list[Any]) -> Rollout:
 
 def _messages_of(record: Record) -> Iterable[Any]:
     """Return the messages of a record's steps; none if no agent wrote it."""
+    if _SIGNS.isdisjoint(record):
+        return ()
     first = next(iter(list_or_empty(record.get("trajectory"))), None)
     names = object_or_empty(first).keys()
     is_nebius = "instance_id" in record and names >= {"role", "text"}
