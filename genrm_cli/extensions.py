@@ -62,7 +62,10 @@ def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
     loaded = _loaded(entry, path)
     if not isinstance(loaded, expected):
         found = type(loaded).__name__
-        raise UsageError(f"{_described(entry)} is a {found}; expected a {expected.__name__}.")
+        raise UsageError(
+            f"{_described(entry)} is a {found}; expected a {expected.__name__}. Repair or "
+            "uninstall the package."
+        )
     return loaded
 
 
@@ -152,7 +155,7 @@ def _entry_points(seam: Seam, _path: tuple[str, ...]) -> "dict[str, EntryPoint]"
         if (other := found.get(entry.name)) is not None:
             raise UsageError(
                 f"two packages register {entry.name!r}: {_described(other)}, and "
-                f"{_described(entry)}."
+                f"{_described(entry)}; uninstall one."
             )
         found[entry.name] = entry
     return found

@@ -42,7 +42,8 @@ class Events:
                 self._log = open(log_path, "a", encoding="utf-8")  # noqa: SIM115, PTH123
             except OSError as error:
                 raise StorageError(
-                    f"--log-json {log_path}: cannot be opened: {error.strerror}."
+                    f"--log-json {log_path}: cannot be opened: {error.strerror}. "
+                    "Choose a file in a folder that exists."
                 ) from error
 
     def __enter__(self) -> Self:

@@ -97,7 +97,9 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
         _refuse_directed(settings, compares_pairs=plan.compares_pairs)
     if len({judge.form for judge in plan.judges}) > 1:
         names = ", ".join(f"{judge.name} ({judge.form})" for judge in plan.judges)
-        raise UsageError(f"the judges of a panel must be shown the same: {names}.")
+        raise UsageError(
+            f"the judges of a panel must be shown the same: {names}. Name profiles of one kind."
+        )
     if plan.reference_field is not None:
         plan.refuse_reference()
     by_row = any(grader.list_name == ROW_SET for grader in plan.graders)
@@ -220,7 +222,8 @@ def _check_names(plan: RewardPlan) -> None:
             )
     if unweighted := set(plan.divided) - {name for name, _ in plan.total.weights}:
         raise UsageError(
-            f"[diversity] divides {min(unweighted)!r}, which has no weight in the total."
+            f"[diversity] divides {min(unweighted)!r}, which has no weight in the total; "
+            "give it one."
         )
     for component in given.components:
         find_kind(component.kind).version(component)  # refuses a function that cannot be imported

@@ -149,7 +149,8 @@ def listen_on(settings: ServeSettings, *, has_token: bool) -> socket.socket:
         listening = socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
         raise UsageError(
-            SettingRef("listen", settings.listen), f": {error.strerror or error}."
+            SettingRef("listen", settings.listen),
+            f": {error.strerror or error}. Choose another port; 0 picks a free one.",
         ) from error
     # Accepted connections inherit it. asyncio sets it only on sockets made with the protocol TCP,
     # which create_server does not name; without it each reply on a kept connection takes 40 ms.

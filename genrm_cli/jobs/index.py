@@ -34,6 +34,7 @@ from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import Reason
 
 _SHOWN_CHARS = 200  # of a bad line: enough to recognise it
+_SEE_FIELDS = "; `genrm validate` names the fields."
 _NAMED = 3  # lines that an error names: enough to see whether they have something in common
 
 
@@ -204,12 +205,16 @@ def index_input(
         for field_name, count in index.metrics.missing_fields.items():
             if count == index.table.answered:  # the name is probably wrong
                 setting = SettingRef(field_name, getattr(index.plan, field_name))
-                raise InputError(f"{sources.uris[0]}: no rollout has a value under ", setting, ".")
+                raise InputError(
+                    f"{sources.uris[0]}: no rollout has a value under ", setting, _SEE_FIELDS
+                )
         for field_name in ("answer_field", "answer_tool"):
             named = getattr(index.plan.view, field_name)
             if named is not None and index.metrics.blank_responses and not index.table.answered:
                 setting = SettingRef(field_name, named)
-                raise InputError(f"{sources.uris[0]}: no response has a value under ", setting, ".")
+                raise InputError(
+                    f"{sources.uris[0]}: no response has a value under ", setting, _SEE_FIELDS
+                )
         _leave_out_after(run.settings.limits.limit, index.table)
         count_groups(index, run.metrics)
     except BaseException:

@@ -67,7 +67,7 @@ async def score_task(
             kind, detail = next(iter(metrics.failure_examples.items()))
             raise JudgeError(
                 f"the judge answered none of {metrics.failures} calls, so every reward would be a "
-                f"default: {kind}: {detail}"
+                f"default: {kind}: {detail}. Repair the judge, and run again."
             )
         return await run.in_thread(lambda: work.write(judges.specs, lease, journal))
     finally:
@@ -216,7 +216,9 @@ def _read(task: Task, run: RunContext, opened: ExitStack, *, overwrite: bool) ->
     index = opened.enter_context(index_input(sources, run, reject))
     refuse_input(index, strict=run.settings.input.strict)
     if task.is_named and not len(index.table):
-        raise InputError(f"{task.uri}: it contains no rollouts.")
+        raise InputError(
+            f"{task.uri}: it contains no rollouts; `genrm formats` shows lines of each format."
+        )
     # An empty rejects file is written only if it replaces an earlier one.
     has_rejects = run.metrics.rejected_lines or (
         overwrite and "rejects" in sinks and run.store.at(sinks["rejects"].uri).exists()

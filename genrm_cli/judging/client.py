@@ -302,14 +302,16 @@ def chat_url(base_url: str) -> str:
     Raises:
         UsageError: it is not an http(s) URL.
     """
+    expected = "expected something like http://localhost:8000/v1"
     try:
         parts = urlsplit(base_url)
         _ = parts.port
         host = (parts.hostname or "").encode("idna")
     except ValueError as error:
-        raise UsageError(SettingRef("base_url", base_url), f" is not a URL: {error}.") from error
+        raise UsageError(
+            SettingRef("base_url", base_url), f" is not a URL: {error}; {expected}."
+        ) from error
     if not host or parts.scheme not in ("http", "https") or not base_url.isprintable():
-        expected = "expected something like http://localhost:8000/v1"
         raise UsageError(SettingRef("base_url", base_url), f" is not an http(s) URL; {expected}.")
     return base_url.rstrip("/").removesuffix(_CHAT_PATH) + _CHAT_PATH
 

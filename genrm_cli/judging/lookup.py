@@ -187,7 +187,8 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
     if not isinstance(profile, Profile) or profile.name not in _READ_BY_THE_REFERENCE:
         raise UsageError(
             SettingRef("compat", judge.compat),
-            f" parses JSON scores, which the profile {profile.name} does not ask for.",
+            f" parses JSON scores, which the profile {profile.name} does not ask for; "
+            "omit one of them.",
         )
     score = config.default_score
     read = partial(parse_scores_json_as_reference, default_score=score)

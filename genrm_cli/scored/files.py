@@ -92,7 +92,7 @@ def find_scored(inputs: Sequence[str], settings: Settings, store: Store) -> list
             by_place.setdefault(place_of(each), each)
     uris = list(by_place.values())
     if len(uris) > 1 and any(map(is_stream, uris)):
-        raise UsageError("'-' cannot be combined with other inputs.")
+        raise UsageError("'-' cannot be combined with other inputs; name files, or pass - alone.")
     if settings.input.together and len(uris) > 1:
         return [_set_of(sorted(uris), store)]
     _refuse_parts_of_sets(uris, store)

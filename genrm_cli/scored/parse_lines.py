@@ -35,7 +35,10 @@ def parse_line(
     format_ = format_of(record, settings)
     rollouts = format_.read(record)
     if not isinstance(rollouts, list) or not all(isinstance(each, Rollout) for each in rollouts):
-        raise UsageError(f"the format {format_.name} of an installed package read no rollouts.")
+        raise UsageError(
+            f"the format {format_.name} of an installed package read no rollouts; repair "
+            "the package."
+        )
     check_declared(record, requirements)
     return record, format_, rollouts
 
@@ -113,7 +116,8 @@ def installed_formats() -> Mapping[str, Format]:
                 "that name is built in" if name in FORMATS else f"it calls itself {format_.name!r}"
             )
             raise UsageError(
-                f"the format {name!r} of an installed package cannot be used: {problem}."
+                f"the format {name!r} of an installed package cannot be used: {problem}; "
+                "repair the package."
             )
     return installed
 

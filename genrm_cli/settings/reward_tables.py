@@ -74,7 +74,7 @@ def parse_components(tables: object, shorts: Sequence[str], where: str) -> tuple
         order_of(components)
     except CycleError as error:
         raise UsageError(
-            f"components depend on each other: {' of '.join(reversed(error.args[1]))}."
+            f"components depend on each other: {' of '.join(reversed(error.args[1]))}; remove one."
         ) from error
     return tuple(components)
 
@@ -103,7 +103,7 @@ def _parse_short(short: str) -> Component:
     found = find_kind(kind)
     options = {}
     if value and found.short is None:
-        raise UsageError(where, f": {kind} takes no option.")
+        raise UsageError(where, f": {kind} takes no option; omit it.")
     if value and found.short is not None:
         options[found.short] = found.options[found.short](value, where)
     name = found.name_of(value) if found.name_of is not None and value else kind
@@ -138,7 +138,8 @@ def parse_shaping(raw: object, where: str, preset: Mapping[str, float]) -> Shapi
     shaping = Shaping(**{**preset, **checks.read_values(given, where, _SHAPING)})
     if "top_percentile" in given and not (shaping.reasoning_bonus or shaping.answer_bonus):
         raise UsageError(
-            f"{where}: top_percentile has no effect without reasoning_bonus or answer_bonus."
+            f"{where}: top_percentile has no effect without reasoning_bonus or answer_bonus; "
+            "set one, or omit it."
         )
     return shaping
 
@@ -152,7 +153,7 @@ def parse_diversity(raw: object, where: str) -> Diversity:
     method = values.get("method", "ngram")
     for name in _WITHOUT_EFFECT[method]:
         if name in values:
-            raise UsageError(f"{where}: {name} has no effect with method {method}.")
+            raise UsageError(f"{where}: {name} has no effect with method {method}; omit it.")
     return Diversity(**values, judge=checks.judge_settings(given, f"{where}.") if is_judged else ())
 
 
@@ -168,7 +169,8 @@ def parse_total(raw: object, where: str) -> TotalTable:
         )
     if stray := set(total.optional) - {name for name, _ in total.weights}:
         raise UsageError(
-            f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total."
+            f"{where}.optional: {min(stray)!r} has no weight, so it is not part of the total; "
+            "give it one, or remove it."
         )
     return total
 

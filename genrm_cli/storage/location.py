@@ -255,7 +255,7 @@ def unreadable(uri: str, error: OSError | ValueError) -> InputError:
     if isinstance(error, PermissionError):
         return InputError(f"{uri}: permission denied; make it readable for this user")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return InputError(f"{uri}: cannot be read: {reason}")
+    return InputError(f"{uri}: cannot be read: {reason}; check the path and the disk")
 
 
 def changed(uri: str) -> ChangedInputError:

@@ -105,7 +105,9 @@ class RecordFiles:
             for file, length in zip(self._files, lengths, strict=False):
                 file.truncate(length)
                 file.seek(length)
-            raise StorageError(SettingRef("record"), f": {paths[-1]}: {error.strerror}.") from error
+            raise StorageError(
+                SettingRef("record"), f": {paths[-1]}: {error.strerror}. Free some disk space."
+            ) from error
         self._size_bytes += sum(map(len, parts))
 
     def _rotate(self) -> None:
@@ -228,6 +230,7 @@ def _hidden_folder(folder: str) -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
-            SettingRef("record", folder), f": {path} cannot be created: {error.strerror}."
+            SettingRef("record", folder),
+            f": {path} cannot be created: {error.strerror}; choose another folder.",
         ) from error
     return path

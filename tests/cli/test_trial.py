@@ -262,6 +262,6 @@ def test_a_quick_trial_is_of_one_file(genrm, call):
     for name in ("a.jsonl", "b.jsonl"):
         genrm.write(name, make_rollouts(groups=1, size=2))
     several = call("score a.jsonl b.jsonl --quick", *LEXICAL).ended(2)
-    assert several.err == "genrm: error: --quick takes one file.\n"
+    assert several.err == "genrm: error: --quick takes one file; name one.\n"
     dry = call("score a.jsonl --quick --dry-run", *LEXICAL).ended(2)
     assert dry.err == "genrm: error: --quick makes calls: omit --dry-run.\n"

@@ -105,7 +105,9 @@ def _text_of(argument: str) -> str:
         try:
             return Path(argument[1:]).read_bytes().decode("utf-8", "replace")
         except OSError as error:
-            raise InputError(f"{argument[1:]}: cannot be read: {error.strerror}.") from error
+            raise InputError(
+                f"{argument[1:]}: cannot be read: {error.strerror}; check the path."
+            ) from error
     return os.fsencode(argument).decode("utf-8", "replace")  # whatever the locale is
 
 

@@ -104,7 +104,7 @@ def score(
     whole = invocation.settings
     output = whole.output
     if quick and not is_one_input(rollouts):
-        raise UsageError("--quick takes one file.")
+        raise UsageError("--quick takes one file; name one.")
     settings = whole
     if quick:
         from genrm_cli.cli.scoring.trial import recommend, trial_settings

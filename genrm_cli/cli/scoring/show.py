@@ -59,7 +59,9 @@ def show(
     settings = invocation.settings
     is_scored = any(_is_scored(uri, settings) for uri in rollouts)
     if (worst is not None or failures) and (as_judge or not is_scored):
-        raise UsageError("--worst and --failures need scored lines, and no --as-judge.")
+        raise UsageError(
+            "--worst and --failures need scored lines and no --as-judge: run `genrm score` first."
+        )
     if as_judge or not is_scored:
         _show_requests(rollouts, settings, group, limit, as_json)
         return
@@ -158,7 +160,10 @@ def _read_groups(
             chosen = iter(nsmallest(worst, known, key=lambda each: each.line.reliability or 0.0))
         shown = [with_labels_masked(each, mask) for each in islice(chosen, worst or limit)]
     if group is not None and not shown:
-        raise InputError(f"{scored[0].name}: no group {group!r} with lines to show.")
+        raise InputError(
+            f"{scored[0].name}: no group {group!r} with lines to show; `genrm show "
+            f"{scored[0].name} --json` has their keys."
+        )
     if failures and not shown:
         say("no group has a failed comparison")
     elif worst is not None and not shown:

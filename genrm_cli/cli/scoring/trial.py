@@ -217,7 +217,7 @@ def _try_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_Mode
         if report.only_error is not None:
             raise report.only_error
         if report.last is None or report.last.record is None:
-            raise InputError("nothing was scored.")
+            raise InputError("nothing was scored; `genrm validate` says why.")
         record = report.last.record
         scores = [_base_scores(each.output, tried) for each in (trial.record, record)]
     means = (trial.record.reliability.mean or 0.0, record.reliability.mean or 0.0)

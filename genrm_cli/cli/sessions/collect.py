@@ -126,7 +126,7 @@ def _collect_options(
             )
         )
     if len({text.partition("=")[0] for text in which.identity}) < len(which.identity):
-        raise UsageError(SettingRef("identity"), ": two identities have one name.")
+        raise UsageError(SettingRef("identity"), ": two identities have one name; rename one.")
     if which.branch_at is not None and scripted is not None:
         raise UsageError(
             naming(

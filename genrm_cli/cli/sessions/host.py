@@ -181,7 +181,10 @@ def host(
     for name in ("wandb", "mlflow", "tensorboard"):
         if value_of(settings, name) is not None:
             raise UsageError(
-                naming(f"${name} is about groups; sessions of $environment are judged one by one.")
+                naming(
+                    f"${name} is about groups; sessions of $environment are judged one by one; "
+                    "omit it."
+                )
             )
     judge = judge_settings(settings, of_groups=False)
     keys = find_api_keys(judge or settings)

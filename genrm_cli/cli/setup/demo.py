@@ -47,7 +47,9 @@ def demo(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder}: cannot be created: {error.strerror}.") from error
+        raise StorageError(
+            f"{folder}: cannot be created: {error.strerror}; choose another folder."
+        ) from error
     report = run_to_end(score_inputs([str(_SAMPLE)], new_run(settings)))
     if report.only_error is not None:
         raise report.only_error

@@ -90,7 +90,9 @@ def _write(path: Path, judge: JudgeSettings, model: str, chosen: Mapping[str, Va
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error}.") from error
+        raise UsageError(
+            f"{path}: cannot be written: {error.strerror}; make the folder writable."
+        ) from error
 
 
 def _preview(sample: str, settings: Settings) -> int:

@@ -61,11 +61,11 @@ def trust(
 
     if remove:
         if not distrust(folder):
-            raise UsageError(f"{folder.resolve()} is not trusted.")
+            raise UsageError(f"{folder.resolve()} is not trusted; there is nothing to remove.")
         print_text(f"{folder.resolve()} is no longer trusted")
         return
     file = find_settings_file(folder)
     if not file.path:
-        raise UsageError(f"{folder}: no settings; expected genrm.toml.")
+        raise UsageError(f"{folder}: no genrm.toml; `genrm init` writes one.")
     trust(file, folder)
     print_text(f"{folder.resolve() / file.path} is trusted and sets {', '.join(file.values)}")

@@ -280,7 +280,7 @@ def _refuse_ambiguous(inputs: Sequence[str], settings: Settings) -> None:
             naming("$output names one output, but there are several inputs; use $output_template.")
         )
     if any(is_stream(given) for given in inputs):
-        raise UsageError("'-' cannot be combined with other inputs.")
+        raise UsageError("'-' cannot be combined with other inputs; name files, or pass - alone.")
     if "{stem}" not in template:
         raise UsageError(
             SettingRef("output_template", template),

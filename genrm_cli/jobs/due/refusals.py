@@ -145,5 +145,5 @@ def refuse_unscored_share(
         raise TooManyUnscoredError(
             f"{unscored} of {in_groups} rollouts in groups are unscored, more than ",
             SettingRef("max_unscored", most),
-            f" allows: {reasons}.",
+            f" allows: {reasons}. See them with `genrm report`; run again to ask about failures.",
         )

@@ -75,7 +75,7 @@ class Sources(AbstractContextManager["Sources"]):
             return self._run.open_source(uri)
         except StorageError as error:
             if number in self.identities and not self._run.store.at(uri).exists():
-                raise ChangedInputError(f"{uri}: gone since it was listed") from error
+                raise ChangedInputError(f"{uri}: gone since it was listed; run again") from error
             raise
 
 

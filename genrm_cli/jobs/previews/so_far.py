@@ -96,7 +96,9 @@ async def conclude_so_far(run: UnfinishedRun, folder: str) -> SoFar:
     """
     job = run.job
     if any(map(is_stream, job.inputs)):
-        raise InputError(f"{job.output}: its rollouts came from stdin, which cannot be read again")
+        raise InputError(
+            f"{job.output}: its rollouts came from stdin, which cannot be read again; score a file"
+        )
     read = replace(job.settings, storage=run.settings.storage)
     settings = changed(
         read,
@@ -108,7 +110,9 @@ async def conclude_so_far(run: UnfinishedRun, folder: str) -> SoFar:
     report = BatchReport(alone=True)
     await score_inputs(job.inputs, replace(new_run(settings), known=run.journal), report=report)
     if report.last is None or report.last.record is None:
-        raise report.only_error or InputError(f"{job.output}: nothing to conclude yet")
+        raise report.only_error or InputError(
+            f"{job.output}: nothing to conclude yet; try again later"
+        )
     files = sorted(map(str, Path(folder).glob("*.scored.jsonl")))
     scored = ScoredInput(report.last.record.output, tuple(files), unfinished=job.output)
     used = changed(replace(run.settings, input=read.input), journal=run.journal.path)

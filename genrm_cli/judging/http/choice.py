@@ -39,7 +39,8 @@ def open_http_client(http_client: str, options: HttpOptions) -> HttpClient:
         return chosen(options)
     except (ImportError, ValueError) as error:  # ImportError: httpx and a SOCKS proxy
         raise UsageError(
-            SettingRef("http_client", chosen.library), f" cannot be used: {error}."
+            SettingRef("http_client", chosen.library),
+            f" cannot be used: {error}. Choose the other library.",
         ) from error
 
 
@@ -51,7 +52,8 @@ def _find_class(http_client: str) -> type[HttpClient]:
         except ImportError as error:
             if http_client != AUTO:
                 raise UsageError(
-                    SettingRef("http_client", http_client), f" cannot be imported: {error}."
+                    SettingRef("http_client", http_client),
+                    f" cannot be imported: {error}. Install it, or omit the setting.",
                 ) from error
         else:
             return PyreqwestClient
@@ -71,7 +73,10 @@ def _names_itself(ca_bundle: str, base_url: str) -> bool:
     try:
         context.load_verify_locations(ca_bundle)
     except OSError as error:  # ssl.SSLError is one
-        raise UsageError(f"SSL_CERT_FILE={ca_bundle} cannot be used: {error}.") from error
+        raise UsageError(
+            f"SSL_CERT_FILE={ca_bundle} cannot be used: {error}. Name a file of certificates in "
+            "PEM form, or unset the variable."
+        ) from error
     host = urlsplit(base_url).hostname or ""
     names = {host, f"*.{host.partition('.')[2]}"}
     for authority in context.get_ca_certs():

@@ -117,5 +117,5 @@ def _check_placeholders(templates: list[_MessageTable], where: str) -> set[str]:
             "the literal text."
         )
     if missing := {"response_1", "response_2"} - used:
-        raise UsageError(f"{where}: no message contains {{{min(missing)}}}.")
+        raise UsageError(f"{where}: no message contains {{{min(missing)}}}; add it.")
     return used

@@ -103,7 +103,7 @@ def _score_map_of(scores: list[float] | dict[str, Any] | None, where: str) -> Sc
     for given, meaning in meanings.items():
         score = parse_number(given) if isinstance(given, str) else given
         if score is None or not math.isfinite(score):
-            raise UsageError(f"{where}: the score {given!r} is not a number.")
+            raise UsageError(f"{where}: the score {given!r} is not a number; write one.")
         if not isinstance(meaning, str):  # TOML parsed the decimal point of a score as a path
             raise UsageError(
                 f"{where}: the meaning of score {given} is {meaning!r}; expected a text (and a "

@@ -27,6 +27,7 @@ _TRANSIENT = (
 )
 _ENDED = ("completed", "failed", "expired", "cancelled", "canceled")  # providers spell it both ways
 _MARK = "genrm"  # metadata by which a batch is found again
+_CHECK = "Check that the endpoint is that of a batch API."
 _PAGES = 20  # of 100 entries, newest first: what a killed run left is recent
 _NOT_FOUND_YET = "cannot find file"  # OpenAI, right after an upload
 _MISSING = (404, 405)  # unknown id; no such route
@@ -79,7 +80,7 @@ class BatchApi:
         """Upload a file of requests; return its id. A file that is uploaded twice costs nothing."""
         content = await self._call("POST", "/files", upload=(name, file))
         if "id" not in content:
-            raise JudgeError(f"{self._name}: POST /files: the reply names no file.")
+            raise JudgeError(f"{self._name}: POST /files: the reply names no file. {_CHECK}")
         return str(content["id"])
 
     async def create(self, file_id: str, mark: str) -> Batch:
@@ -177,7 +178,7 @@ class BatchApi:
                 return await call(self._policy.call_timeout_s)
             except ValueError as error:
                 raise JudgeError(
-                    f"{self._name}: {method} {path}: not a reply of a batch API ({error})."
+                    f"{self._name}: {method} {path}: not a reply of a batch API ({error}). {_CHECK}"
                 ) from error
             except CallError as error:
                 tries += 1
@@ -232,7 +233,7 @@ def _parse_batch(batch: Any) -> Batch:
             errors=tuple(_iter_errors(batch.get("errors"))),
         )
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise JudgeError(f"{batch!r:.100} is not a batch of OpenAI's API.") from error
+        raise JudgeError(f"{batch!r:.100} is not a batch of OpenAI's API. {_CHECK}") from error
 
 
 def _iter_errors(errors: Any) -> Iterator[str]:

@@ -180,7 +180,8 @@ def refuse_partial(result: EvalResult, settings: Settings) -> None:
             f"{count} × {kind}" for kind, count in result.figures.failures_by_kind.items()
         )
         raise TooManyUnscoredError(
-            f"the judge gave no verdict at all ({kinds or 'nothing was asked'})."
+            f"the judge gave no verdict at all ({kinds or 'nothing was asked'}). ",
+            naming("See its replies with `genrm compare`, or choose another $profile."),
         )
 
 

@@ -172,7 +172,7 @@ def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[Gri
         if not isinstance(name, str) or not name:
             raise UsageError(f"{where}: the name {name!r} of a cell is not text.")
         if name in cells:
-            raise UsageError(f"{where}: two cells are named {name!r}.")
+            raise UsageError(f"{where}: two cells are named {name!r}; rename one.")
         cells[name] = GridCell(name, values, _settings_of(values, base, f"{where}: {name}"))
     if not cells:
         raise UsageError(f"{where}: no cell; expected [axes] or [[cell]].")
@@ -199,7 +199,7 @@ def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Setti
             if not isinstance(value, bool):
                 raise UsageError(f"{where}: criteria is true or false, not {value!r}.")
             if value and base.judge.criteria is None:
-                raise UsageError(f"{where}: the settings have no [criteria] to use.")
+                raise UsageError(f"{where}: the settings have no [criteria] to use; add the table.")
             flat["criteria"] = base.judge.criteria if value else None
         elif key in keys:
             flat[names[key]] = setting_named(names[key]).convert(value, f"{where}: {key}")
@@ -209,7 +209,10 @@ def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Setti
                 f"{', '.join(sorted((*keys, 'criteria')))}."
             )
         else:
-            raise UsageError(f"{where}: unknown setting {key!r}.")
+            raise UsageError(
+                f"{where}: unknown setting {key!r}; a cell sets "
+                f"{', '.join(sorted((*keys, 'criteria')))}."
+            )
     return changed(base, **flat)
 
 

@@ -95,7 +95,10 @@ def read_pairs(source: Source, run: RunContext, rollouts_path: Path) -> Labelled
     named = [f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]]
     first = "; ".join(named) or "the file is empty"
     if not found.cases:
-        raise InputError(f"{source.uri}: no line is a labelled pair ({first}).")
+        raise InputError(
+            f"{source.uri}: no line is a labelled pair ({first}). `genrm guide "
+            "choosing-a-judge` shows the formats."
+        )
     if found.rejects and run.settings.input.strict:
         bad = f"{source.uri}: {found.rejected_lines} bad lines ({first}), "
         raise InputError(bad, naming("refused by $strict. Fix them, or omit $strict."))

@@ -109,7 +109,10 @@ def read_labels(source: Source, pairs: Iterable[LabelledPair]) -> PeopleLabels:
             continue
         key = keys.get(label.pair)
         if key is None:
-            raise InputError(f"{where}: {label.pair!r} is not a pair of the input")
+            raise InputError(
+                f"{where}: {label.pair!r} is not a pair of the input; "
+                "the result of `genrm eval` has their ids"
+            )
         value = _VALUES[label.label]
         if found.given[key].setdefault(label.rater, value) != value:
             raise InputError(
@@ -119,7 +122,7 @@ def read_labels(source: Source, pairs: Iterable[LabelledPair]) -> PeopleLabels:
         if label.drawn is None:
             found.origin = "unknown"
     if not found.given:
-        raise InputError(f"{source.uri}: no line has a rater and a label")
+        raise InputError(f"{source.uri}: no line has a rater and a label; name them in each line")
     return found
 
 

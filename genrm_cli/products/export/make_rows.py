@@ -178,7 +178,8 @@ class RowMaker:
             columns = row.kept(path)
             if clash := rendered.keys() & columns.keys():
                 raise UsageError(
-                    SettingRef("keep", path), f": the format has a column {min(clash)} of its own."
+                    SettingRef("keep", path),
+                    f": the format has a column {min(clash)} of its own; omit it.",
                 )
             rendered |= columns
         return rendered

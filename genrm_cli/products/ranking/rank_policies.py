@@ -138,7 +138,9 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
     if ranking.failed > settings.rewards.max_unscored * asked:
         setting = SettingRef("max_unscored", settings.rewards.max_unscored)
         raise TooManyUnscoredError(
-            f"{ranking.failed:,} of {asked:,} comparisons failed, more than ", setting, " allows."
+            f"{ranking.failed:,} of {asked:,} comparisons failed, more than ",
+            setting,
+            " allows. Run the same command again to ask once more.",
         )
 
 
@@ -194,7 +196,7 @@ def _refuse_names(names: Sequence[str], policy_field: str | None, uri: str) -> N
         raise InputError(
             f"{uri}: no rollout has a value under ",
             SettingRef("policy_field", policy_field),
-            ".",
+            "; `genrm validate` names the fields.",
         )
     if len(names) < 2:
         raise InputError(
@@ -266,7 +268,10 @@ def _read_ranking(
     if not len(outcomes.won):
         kinds = {} if metrics is None else metrics.failures_by_kind
         reason = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
-        raise TooManyUnscoredError(f"no comparison has a verdict ({reason or 'none was asked'}).")
+        raise TooManyUnscoredError(
+            f"no comparison has a verdict ({reason or 'none was asked'}). ",
+            naming("See its replies with `genrm compare`, or choose another $profile."),
+        )
     board = build_leaderboard(outcomes)
     return extended(
         Ranking,

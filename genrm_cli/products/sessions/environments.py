@@ -47,7 +47,8 @@ def find_environment(name: str) -> type[AnyEnvironment]:
     found = load_extension(Seam.ENVIRONMENTS, name, type)
     if not issubclass(found, Environment):
         raise UsageError(
-            f"{Seam.ENVIRONMENTS} {name}: {found.__qualname__} is not a subclass of Environment."
+            f"{Seam.ENVIRONMENTS} {name}: {found.__qualname__} is not a subclass of Environment; "
+            "repair the package."
         )
     return found
 
@@ -59,7 +60,9 @@ def read_scenarios(uri: str, environment: AnyEnvironment, store: Store) -> Scena
     for number, table in enumerate(_read_tables(uri, environment, store), 1):
         scenario = environment.parse_scenario(table, f"{uri}: scenario {number}")
         if scenario.scenario_id in tables:
-            raise InputError(f"{uri}: two scenarios have the id {scenario.scenario_id!r}.")
+            raise InputError(
+                f"{uri}: two scenarios have the id {scenario.scenario_id!r}; rename one."
+            )
         scenarios.append(scenario)
         tables[scenario.scenario_id] = table
     digests = {id_: digest_of_json(dict(table)) for id_, table in tables.items()}

@@ -47,10 +47,13 @@ def find_function(place: str) -> Callable[..., Any]:
         function: object = getattr(importlib.import_module(module_name), name, None)
     except (Exception, SystemExit) as error:  # user code may raise anything
         raise UsageError(
-            f"python = {place!r}: {module_name} cannot be imported: {_in_words(error)}."
+            f"python = {place!r}: {module_name} cannot be imported: {_in_words(error)}. "
+            "Repair the module."
         ) from error
     if not callable(function):
-        raise UsageError(f"python = {place!r}: {module_name} has no function {name}.")
+        raise UsageError(
+            f"python = {place!r}: {module_name} has no function {name}; define it there."
+        )
     return function
 
 

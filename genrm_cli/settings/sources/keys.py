@@ -71,6 +71,6 @@ def _checked_key(text: str, where: str) -> str:
         # The HTTP library would also refuse it, but with the key in its message.
         raise UsageError(
             f"the key in {where} is empty, or contains characters that are invalid in a key (a "
-            "line break, a quotation mark)."
+            "line break, a quotation mark); set it again."
         )
     return key

@@ -66,9 +66,11 @@ def read_toml(path: Path) -> Table:
         repr(values)
         return values
     except OSError as error:
-        raise UsageError(f"{path}: cannot read the file: {error.strerror}.") from error
+        raise UsageError(
+            f"{path}: cannot read the file: {error.strerror}; check the path."
+        ) from error
     except (ValueError, RecursionError) as error:  # not TOML, not UTF-8, a NUL in the path
-        raise UsageError(f"{path}: not a valid TOML file: {error}.") from error
+        raise UsageError(f"{path}: not a valid TOML file: {error}; correct it.") from error
 
 
 def state_of(file: SettingsFile, folder: Path) -> State:

@@ -185,7 +185,7 @@ def _iter_table(file: BinaryIO, uri: str, max_bytes: int, *, delimiter: str) -> 
             if len(row) != len(names):
                 raise InputError(
                     f"{uri}: row {number} has {len(row)} fields, but the first row names "
-                    f"{len(names)}"
+                    f"{len(names)}; quote fields that hold the delimiter"
                 )
             raw = orjson.dumps(dict(zip(names, row, strict=True)))
             yield Line.of_item(number, raw, max_bytes)

@@ -157,7 +157,9 @@ class LocalFile(Location):
         return LocalSink(self.uri, overwrite=overwrite, mode=mode)
 
     def _failed(self, what: str, error: OSError) -> StorageError:
-        return StorageError(f"{self.uri}: cannot be {what}: {error.strerror or error}")
+        return StorageError(
+            f"{self.uri}: cannot be {what}: {error.strerror or error}; check the path"
+        )
 
     def _status(self) -> os.stat_result:
         try:

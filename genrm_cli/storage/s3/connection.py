@@ -166,7 +166,9 @@ def _explain_refusal(error: boto.ClientError) -> str:
         return _explain_lack(error)
     if code in _ADVICE:
         return _ADVICE[code]
-    return f"S3 refused {error.operation_name}: {_brief(error)}"
+    return (
+        f"S3 refused {error.operation_name}: {_brief(error)}; check the bucket and the AWS settings"
+    )
 
 
 def _explain_lack(error: boto.ClientError) -> str:
