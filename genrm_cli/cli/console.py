@@ -320,17 +320,3 @@ def number_text(value: float | None, form: str = ".3f") -> str:
 def percent_text(share: float | None) -> str:
     """Return a share in percent, `-` for None."""
     return "-" if share is None else f"{100 * share:.1f} %"
-
-
-def range_text(
-    low: float | None,
-    high: float | None,
-    form: str = ".1f",
-    *,
-    unit: float = 100,
-    unknown: str = "-",
-) -> str:
-    """Return an interval, as in `12.3 to 45.6`: of a share in percent, or of another unit."""
-    if low is None or high is None:
-        return unknown
-    return f"{unit * low:{form}} to {unit * high:{form}}"

@@ -1,4 +1,4 @@
-"""Two rules for every number that a run computes.
+"""Three rules for every number that a run computes.
 
 **It is rounded before it decides anything.** Matrix products, sums and exponentials differ in their
 last bits between processors and between releases of numpy. An order, a rank, a maximum, a threshold
@@ -10,10 +10,14 @@ arithmetic, which is equal everywhere.
 **A figure that describes a run never prevents its outputs.** Figures are computed after every call
 is paid. One that raises is null, its reason is kept, and the run ends with exit code 1 after all
 outputs are written. Rewards are not figures: a rollout whose reward cannot be computed has none.
+
+**It is printed as it decided.** An interval is rounded outward, and no number is rounded onto one
+that decides: a reliability of .7996 that is not high is not shown as 0.80.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from traceback import extract_tb
 from typing import Any, TypeVar, cast
 
@@ -56,6 +60,61 @@ def rounded_figures(figures: _T) -> _T:
     elif type(result) is tuple:
         result = tuple(rounded_figures(each) for each in result)
     return cast(_T, result)
+
+
+@dataclass(frozen=True, slots=True)
+class FigureForm:
+    """How a figure and its interval are printed; what is unknown is `-`.
+
+    Attributes:
+        digits: after the point; more, where fewer would show a number that decides.
+        decisive: the numbers that decide, in the unit of the figure.
+        sign: `+` to show that of numbers above 0, too.
+        unit: what 1 is printed as, 100 for percent.
+    """
+
+    digits: int
+    decisive: tuple[float, ...] = ()
+    sign: str = ""
+    unit: float = 1.0
+
+    def number(self, value: float | None) -> str:
+        """Return a number, as in `0.83`."""
+        return "-" if value is None else self._shown(value, round)
+
+    def ends(self, low: float | None, high: float | None) -> str:
+        """Return an interval rounded outward, as in `0.78 to 0.87`."""
+        if low is None or high is None:
+            return "-"
+        return f"{self._shown(low, math.floor)} to {self._shown(high, math.ceil)}"
+
+    def text(self, value: float | None, low: float | None, high: float | None) -> str:
+        """Return a number with its interval if it has one, as in `0.83 (0.78 to 0.87)`."""
+        if value is None or low is None or high is None:
+            return self.number(value)
+        return f"{self.number(value)} ({self.ends(low, high)})"
+
+    def _shown(self, value: float, whole: Callable[[float], int]) -> str:
+        value = rounded(value)
+        for digits in range(self.digits, _DIGITS):
+            scale = self.unit * 10**digits
+            shown = rounded(whole(rounded(value * scale)) / scale)
+            if all(_side(value, each) == _side(shown, each) for each in self.decisive):
+                return f"{self.unit * shown:{self.sign}.{digits}f}"
+        return f"{self.unit * value:{self.sign}.{_DIGITS}f}"
+
+
+PERCENT = FigureForm(1, unit=100)
+WINS = FigureForm(1, (0.5,), unit=100)
+"""Of a share that one half decides: wins, or pairs judged right."""
+DIFFERENCE = FigureForm(3, (0.0,), "+")
+POINTS = FigureForm(1, (0.0,), "+", 100)
+STRENGTH = FigureForm(2, (0.0,), "+")
+
+
+def _side(value: float, of: float) -> int:
+    """Return 1 above, 0 at and -1 below a number."""
+    return (value > of) - (value < of)
 
 
 def attempt(

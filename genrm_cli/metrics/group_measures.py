@@ -1,12 +1,11 @@
 """The one measurement of a group, for the metrics of a run, its report and `genrm eval`."""
 
-import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.figures import FigureForm
 from genrm_cli.metrics.running_stats import ExpectedSignal, has_spread
 from genrm_cli.metrics.verdict_counts import VerdictCounts, Verdicts
 
@@ -18,6 +17,9 @@ STRONG_LENGTH = 0.3
 """Mean length effect from which a policy that is trained on the rewards learns to write more, or
 less.
 """
+RELIABILITY = FigureForm(2, (NOISY_BELOW, RELIABLE_FROM))
+EFFECT = FigureForm(2, (-STRONG_LENGTH, 0.0, STRONG_LENGTH), "+")
+"""Of a correlation with the length."""
 _LEAST_POINTS = 3  # two points always correlate perfectly
 
 
@@ -80,25 +82,6 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> float | None
     if len(first) < _LEAST_POINTS or not (has_spread(first) and has_spread(second)):
         return None
     return statistics.correlation(first, second)
-
-
-def range_of_reliability(low: float, high: float) -> str:
-    """Return an interval of a reliability, as in `0.79 to 0.81`.
-
-    It is rounded outward, and no end is shown at a threshold that it does not reach: an upper end
-    of .7996 has four digits.
-    """
-    return f"{_shown(low, math.floor)} to {_shown(high, math.ceil)}"
-
-
-def _shown(end: float, whole: Callable[[float], int]) -> str:
-    """Return an end of an interval with two digits, or as many as its thresholds take."""
-    end = rounded(end)
-    for digits in range(2, 9):
-        shown = rounded(whole(rounded(end * 10**digits)) / 10**digits)
-        if all((end < each) == (shown < each) for each in (NOISY_BELOW, RELIABLE_FROM)):
-            return f"{shown:.{digits}f}"
-    return f"{end:.9f}"
 
 
 def reliability_word(interval: Sequence[float] | None, *, of_lists: bool = False) -> str:

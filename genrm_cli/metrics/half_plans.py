@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from genrm_cli.metrics.figures import rounded
-from genrm_cli.metrics.group_measures import range_of_reliability
+from genrm_cli.metrics.group_measures import RELIABILITY
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Mergeable, student_95
 
 _LEAST_GROUPS = 10  # the interval is an approximation
@@ -41,8 +41,8 @@ class HalfPlanSummary:
 
     def text(self) -> str:
         """Return it in words, as in `two halves of the verdicts 0.81 (0.76 to 0.86)`."""
-        ends = range_of_reliability(self.low, self.high)
-        return f"two halves of the verdicts {self.reliability:.2f} ({ends})"
+        found = RELIABILITY.text(self.reliability, self.low, self.high)
+        return f"two halves of the verdicts {found}"
 
     def contradicts(self, interval: Sequence[float]) -> bool:
         """Return whether the interval of a reliability is surely another one."""

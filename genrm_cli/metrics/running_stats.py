@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from genrm_cli.metrics.figures import FigureForm
+
 Z_95 = 1.959963984540054  # the normal distribution's 97.5 % point
 POWER = 0.8  # the usual chance of finding a difference that there is
 _LEAST_NOISE = 1e-4  # share of noise in a reliability
@@ -251,14 +253,9 @@ class Estimated:
     low: float | None
     high: float | None
 
-    def text(self, form: str) -> str:
-        """Return the figure and its interval in a number format, such as `+.3f`; `-` if unknown."""
-        if self.value is None:
-            return "-"
-        interval = ""
-        if self.low is not None and self.high is not None:
-            interval = f" ({self.low:{form}} to {self.high:{form}})"
-        return f"{self.value:{form}}{interval}"
+    def text(self, form: FigureForm) -> str:
+        """Return the figure with its interval; `-` if unknown."""
+        return form.text(self.value, self.low, self.high)
 
 
 @dataclass(frozen=True, slots=True)

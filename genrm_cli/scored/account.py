@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from genrm_cli.errors import counted
-from genrm_cli.metrics.group_measures import range_of_reliability, reliability_word
+from genrm_cli.metrics.group_measures import RELIABILITY, reliability_word
 from genrm_cli.metrics.half_plans import HalfPlanSummary
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
 from genrm_cli.metrics.run_metrics import MOST_FAILING
@@ -113,7 +113,7 @@ class RunAccount:
         halves = totals.half_plans
         said = {
             "figure": "repeatability" if is_lists else "reliability",
-            "found": _found(mean, interval),
+            "found": RELIABILITY.text(mean, *(interval or (None, None))),
             "halves": "" if halves is None else f"by {halves.text()}",
             "word": word,
             "advice": _advice(totals, word, written),
@@ -163,13 +163,6 @@ def _failing(totals: RunTotals) -> Iterator[str]:
     ranked = sorted(totals.failing_texts.items(), key=lambda each: (-each[1].failed, each[0]))
     for name, text in ranked[:MOST_FAILING]:
         yield f"{name}: {text.failed} of {text.of} requests, {text.cause}"
-
-
-def _found(mean: float | None, interval: tuple[float, float] | None) -> str:
-    if mean is None:
-        return "-"
-    ends = "" if interval is None else f" ({range_of_reliability(*interval)})"
-    return f"{mean:.2f}{ends}"
 
 
 def _contradiction(halves: HalfPlanSummary | None, interval: tuple[float, float] | None) -> str:

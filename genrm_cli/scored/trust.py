@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from genrm_cli.errors import counted
-from genrm_cli.metrics.group_measures import NOISY_BELOW, STRONG_LENGTH
+from genrm_cli.metrics.figures import FigureForm
+from genrm_cli.metrics.group_measures import EFFECT, NOISY_BELOW, STRONG_LENGTH
 from genrm_cli.metrics.running_stats import Estimated, Share, share_of
 from genrm_cli.scored.run_record import RunRecord, RunTotals
 from genrm_cli.verdicts import ProbeResult
@@ -17,6 +18,8 @@ _MANY = 0.25
 _SOME = 0.05
 _FLIPS = 0.25  # half of what a judge flips that draws its verdicts at random
 _LEANS = 0.05  # of the first place
+SHARE = FigureForm(1, (_SOME, _FLIPS, 0.5 - _LEANS, 0.5, 0.5 + _LEANS), unit=100)
+"""Of groups, rollouts, comparisons, verdicts or pairs."""
 _PERCENT_FROM = 20  # of fewer, a percentage claims more than the count
 _PROBES = {
     "skipped": "The judge was not probed: nothing shows that it prefers a right answer to "
@@ -239,7 +242,7 @@ def _of_length(effect: Estimated) -> Iterator[Ground]:
     more = ""
     if weight == "care":
         more = f": {'longer' if effect.value > 0 else 'shorter'} responses win"
-    text = f"Reward and length correlate by {effect.text('+.2f')} within groups{more}."
+    text = f"Reward and length correlate by {effect.text(EFFECT)} within groups{more}."
     yield Ground(weight, text, "long-wins")
 
 
@@ -248,8 +251,7 @@ def _share_text(share: Share, things: str) -> str:
     text = f"{share.count:,} of {share.of:,} {things}"
     if share.of < _PERCENT_FROM or share.value is None:
         return text
-    low, high = (100 * (each or 0.0) for each in (share.low, share.high))
-    return f"{text} ({100 * share.value:.1f} %, {low:.1f} to {high:.1f} %)"
+    return f"{text} ({SHARE.number(share.value)} %, {SHARE.ends(share.low, share.high)} %)"
 
 
 def why_partial(totals: RunTotals) -> str | None:

@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import re
 
 from scored_lines import metrics, scored, verdict, write_lines
@@ -80,6 +81,10 @@ def iter_numbers(value):
     elif value is not None and not isinstance(value, bool):
         for number in (abs(value), 100 * abs(value)):
             yield from (f"{number:.{digits}f}" for digits in range(4))
+            # Ends of intervals are rounded outward.
+            for digits in range(4):
+                whole = math.floor(round(number * 10**digits, 6))
+                yield from (f"{(whole + more) / 10**digits:.{digits}f}" for more in (0, 1))
             yield from (f"{number:.3g}", f"{number:.1g}")
 
 

@@ -100,7 +100,7 @@ SUMMARY = {
     "help with that.'); 1 truncated (for example: cut off by the token limit: no complete object "
     "with score_1, score_2, ranking)",
     "rewards": "mean 2.991, std 0.627, from 2.023 to 4.184; all equal in 1 group",
-    "length": "correlates with the reward by +0.47 (+0.16 to +0.77) within groups",
+    "length": "correlates with the reward by +0.47 (+0.16 to +0.78) within groups",
     "reliability": "0.76 (0.33 to 1.00), unknown: it may be low or high; set --ring-k to 2, or "
     "score more groups together; mostly noise in 1 of 8 groups; swapping the responses flips "
     "13.8 % of pairs",
@@ -198,7 +198,7 @@ REASONS = [
     ("care", "2 responses duplicate another response in the group."),
     (
         "care",
-        "Reward and length correlate by +0.47 (+0.16 to +0.77) within groups: longer responses "
+        "Reward and length correlate by +0.47 (+0.16 to +0.78) within groups: longer responses "
         "win.",
     ),
     (
@@ -208,9 +208,9 @@ REASONS = [
     ),
     (
         "unknown",
-        "The response shown first wins 38 of 62 verdicts (61.3 %, 48.8 to 72.4 %); 50 % is fair.",
+        "The response shown first wins 38 of 62 verdicts (61.3 %, 48.8 to 72.5 %); 50 % is fair.",
     ),
-    ("unknown", "4 of 29 pairs (13.8 %, 5.5 to 30.6 %) flip when the order is swapped."),
+    ("unknown", "4 of 29 pairs (13.8 %, 5.4 to 30.6 %) flip when the order is swapped."),
     ("fine", "1 of 33 rollouts (3.0 %, 0.5 to 15.3 %) have no reward."),
     ("fine", "2 of 66 comparisons (3.0 %, 0.8 to 10.4 %) have no verdict."),
 ]

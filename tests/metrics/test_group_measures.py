@@ -6,12 +6,7 @@ import statistics
 import pytest
 from scored_lines import totals_of
 
-from genrm_cli.metrics.group_measures import (
-    NOISY_BELOW,
-    RELIABLE_FROM,
-    GroupMeasures,
-    range_of_reliability,
-)
+from genrm_cli.metrics.group_measures import NOISY_BELOW, GroupMeasures
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Z_95, ExpectedSignal
 
@@ -80,17 +75,3 @@ def test_the_interval_of_a_correlation_holds_none_that_cannot_be():
     for lengths in ([1, 2, 3], [3, 2, 1]):
         metrics.add_measures(GroupMeasures([1, 2, 3], lengths))
     assert totals_of(metrics).length_effect_interval == (-1, 1)
-
-
-def test_a_printed_interval_holds_the_true_one_and_crosses_no_threshold():
-    """Ends are rounded outward, never onto a threshold that they do not reach."""
-    assert range_of_reliability(0.796, 0.8111) == "0.79 to 0.82"
-    assert range_of_reliability(0.29, 0.57) == "0.29 to 0.57"  # in binary, 100 times it is less
-    for number in range(10_001):
-        end = number / 10_000
-        low, high = map(float, range_of_reliability(end, end).split(" to "))
-        assert low <= end <= high
-        assert high - low < 0.0201
-        for threshold in (NOISY_BELOW, RELIABLE_FROM):
-            assert (low >= threshold, high >= threshold) == (end >= threshold, end >= threshold)
-    assert range_of_reliability(0.5, 0.799999999) == "0.50 to 0.799999999"

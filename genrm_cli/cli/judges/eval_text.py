@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from genrm_cli.cli.console import number_text, percent_text, range_text
+from genrm_cli.cli.console import number_text, percent_text
 from genrm_cli.cli.tables import Table, names, numbers
 from genrm_cli.errors import counted
+from genrm_cli.metrics.figures import DIFFERENCE, WINS
 from genrm_cli.metrics.running_stats import POWER, Estimated
 from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
 from genrm_cli.products.evaluation.evaluate import EvalResult
@@ -105,7 +106,7 @@ def grid_points(found: GridResult) -> list[PricedPoint]:
                 share.value,
                 share.low,
                 share.high,
-                title=f"{option.cell} in {orders}: {percent_text(share.value)}",
+                title=f"{option.cell} in {orders}: {_share_cells(share)[0]}",
                 place=str(number),
                 cost=option.cost,
                 is_best=option.on_pareto_line,
@@ -124,7 +125,7 @@ def _iter_metric_lines(figures: JudgeQuality) -> Iterator[str]:
     )
     yield f"{percent_text(figures.failure_rate)} of the judgements failed"
     yield (
-        f"length bias {figures.length_bias.text('+.3f')}: accuracy where the longer answer is "
+        f"length bias {figures.length_bias.text(DIFFERENCE)}: accuracy where the longer answer is "
         "better, minus accuracy where it is worse"
     )
     accuracy = figures.accuracy
@@ -192,8 +193,8 @@ def _labelled_text(found: LabelledMean | None, origin: str) -> str:
     width = "from the labels alone"
     if found.narrower is not None:
         width = f"the interval is {found.narrower:.2f} times that of the labels alone"
-    interval = range_text(found.low, found.high)
-    return f"in {percent_text(found.mean)} of {of} ({interval}; {width})"
+    interval = WINS.ends(found.low, found.high)
+    return f"in {WINS.number(found.mean)} % of {of} ({interval}; {width})"
 
 
 def _categories_table(by_category: Mapping[str, JudgeQuality]) -> Table:
@@ -213,10 +214,11 @@ def _categories_table(by_category: Mapping[str, JudgeQuality]) -> Table:
 
 
 def _share_cells(share: PairShare) -> tuple[str, str]:
-    return percent_text(share.value), range_text(share.low, share.high)
+    shown = "-" if share.value is None else f"{WINS.number(share.value)} %"
+    return shown, WINS.ends(share.low, share.high)
 
 
 def _difference_cells(found: Estimated | None) -> tuple[str, str]:
     if found is None or found.low is None:
         return "-", "-"
-    return number_text(found.value, "+.3f"), range_text(found.low, found.high, "+.3f", unit=1)
+    return DIFFERENCE.number(found.value), DIFFERENCE.ends(found.low, found.high)

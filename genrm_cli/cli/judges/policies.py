@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import number_text, say_warning
+from genrm_cli.cli.console import say_warning
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import ROLLOUTS, Invocation, run_to_end
 from genrm_cli.cli.scoring.preview_text import plan_lines
 from genrm_cli.cli.scoring.run_warnings import BASELINE_NOTICE
 from genrm_cli.cli.tables import Table, names, numbers, print_result
 from genrm_cli.errors import counted
+from genrm_cli.metrics.figures import STRENGTH, WINS
 from genrm_cli.settings.declare import setting
 
 if TYPE_CHECKING:
@@ -70,15 +71,14 @@ def rank(
 
 def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
     """Yield the leaderboard, who beats whom, and the sentence."""
-    heads = numbers("wins", "strength", "±", "prompts")
+    heads = numbers("wins", "strength", "95 %", "prompts")
     table = Table([*names("policy"), *heads])
     for row in ranking.policies:
-        half = None if row.hi is None or row.strength is None else row.hi - row.strength
         table.add(
             row.name,
             _percent(row.win_rate),
-            number_text(row.strength, "+.2f"),
-            number_text(half, ".2f"),
+            STRENGTH.number(row.strength),
+            STRENGTH.ends(row.lo, row.hi),
             f"{row.prompts:,}",
         )
     yield table
@@ -87,11 +87,10 @@ def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
         [*names("pair"), *numbers("wins", "95 %", "prompts", "ties", "failed"), *names("")]
     )
     for pair in ranking.pairs[:_MOST_PAIRS]:
-        interval = [_percent(end) for end in (pair.lo, pair.hi) if end is not None]
         pairs.add(
             f"{pair.a} against {pair.b}",
             _percent(pair.w),
-            " to ".join(interval) or "-",
+            WINS.ends(pair.lo, pair.hi),
             f"{pair.n_prompts:,}",
             f"{pair.ties:,}",
             f"{pair.failed:,}",
@@ -111,6 +110,4 @@ def _iter_parts(ranking: "Ranking") -> Iterator[str | Table]:
 
 
 def _percent(share: float | None) -> str:
-    from genrm_cli.products.ranking.leaderboard import percent_won
-
-    return "-" if share is None else f"{percent_won(share)} %"
+    return "-" if share is None else f"{WINS.number(share)} %"

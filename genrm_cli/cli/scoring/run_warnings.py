@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import flag_of, rate_text
 from genrm_cli.errors import counted
+from genrm_cli.metrics.figures import FigureForm
 from genrm_cli.verdicts import Reason
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ BASELINE_NOTICE = (
 # A judge that follows the instructions contradicts itself in a few percent of its verdicts.
 _UNUSABLE_FROM = 0.2
 _AGREES_FROM = 0.4  # Krippendorff's alpha; judges that share preferences reach more
+_ALPHA = FigureForm(2, (_AGREES_FROM,))
 # Counts of a run that the user should know if they are not 0: the noun, and what follows it.
 COUNTS = {
     "rejected_lines": ("line", "rejected: `genrm validate` says which and why."),
@@ -75,7 +77,7 @@ def iter_warnings(totals: "RunTotals") -> Iterator[str]:
 
 def _judge_warnings(totals: "RunTotals") -> Iterator[str]:
     """Yield warnings about verdicts that say little, or that follow length."""
-    from genrm_cli.metrics.group_measures import STRONG_LENGTH
+    from genrm_cli.metrics.group_measures import EFFECT, STRONG_LENGTH
 
     contradicting = totals.contradiction_rate or 0.0
     if contradicting > _UNUSABLE_FROM:
@@ -89,19 +91,19 @@ def _judge_warnings(totals: "RunTotals") -> Iterator[str]:
     alpha = None if totals.panel is None else totals.panel.krippendorff_alpha
     if alpha is not None and alpha < _AGREES_FROM:
         yield (
-            f"the judges of the panel do not agree (Krippendorff's alpha {alpha:.2f}; 1 = always, "
-            "0 = only by chance): "
-            "their average may mean little. Compare the judges with `genrm eval`."
+            "the judges of the panel do not agree (Krippendorff's alpha "
+            f"{_ALPHA.number(alpha)}; 1 = always, 0 = only by chance): their average may mean "
+            "little. Compare the judges with `genrm eval`."
         )
     mean = totals.length_effect.mean or 0.0
     interval = totals.length_effect_interval
     is_certain = interval is not None and min(interval) * max(interval) > 0
     if abs(mean) > STRONG_LENGTH and is_certain:
         yield (
-            f"{'longer' if mean > 0 else 'shorter'} responses win (correlation {mean:+.2f} within "
-            "groups): a policy trained on these rewards changes its length, whether or not that "
-            "is what makes responses better. `genrm eval` measures on labelled pairs whether the "
-            "judge confuses the two."
+            f"{'longer' if mean > 0 else 'shorter'} responses win (correlation "
+            f"{EFFECT.number(mean)} within groups): a policy trained on these rewards changes its "
+            "length, whether or not that is what makes responses better. `genrm eval` measures on "
+            "labelled pairs whether the judge confuses the two."
         )
     unknown = totals.groups_of_unknown_reliability
     if totals.min_reliability is not None and unknown:

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import flag_of, range_text, rate_text, say, say_warning
+from genrm_cli.cli.console import flag_of, rate_text, say, say_warning
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
 from genrm_cli.judging.pacing.policy import cost_of
+from genrm_cli.metrics.group_measures import EFFECT
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.scored.account import RunAccount, results_text
 from genrm_cli.settings import Settings
@@ -81,11 +82,8 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         )
         yield "made of", f"{parts}; judgements are advisory"
     if totals.length_effect.mean is not None:
-        interval = ""
-        if totals.length_effect_interval is not None:
-            low, high = totals.length_effect_interval
-            interval = f" ({range_text(low, high, '+.2f', unit=1)})"
-        correlation = f"{totals.length_effect.mean:+.2f}{interval}"
+        ends = totals.length_effect_interval or (None, None)
+        correlation = EFFECT.text(totals.length_effect.mean, *ends)
         yield "length", f"correlates with the reward by {correlation} within groups"
     if totals.judge.name is not None and totals.comparisons_planned:
         yield account.figure, _reliability_text(account, totals)

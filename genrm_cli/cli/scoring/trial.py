@@ -13,7 +13,7 @@ from genrm_cli.cli.console import flag_of, say, text_of
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.cli.scoring.next_command import score_command
 from genrm_cli.errors import GenrmError, InputError, UsageError, counted
-from genrm_cli.metrics.group_measures import range_of_reliability
+from genrm_cli.metrics.group_measures import RELIABILITY
 from genrm_cli.metrics.plan_reliability import (
     LISTS,
     predicted_reliability,
@@ -23,7 +23,7 @@ from genrm_cli.metrics.plan_reliability import (
 )
 from genrm_cli.metrics.running_stats import Estimated
 from genrm_cli.rewards.estimators.calibration import MIN_DISJOINT_FOR_NOISE
-from genrm_cli.rewards.estimators.mode_agreement import DISAGREE_BELOW, mode_agreement
+from genrm_cli.rewards.estimators.mode_agreement import AGREEMENT, DISAGREE_BELOW, mode_agreement
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.resolve import Origin
 
@@ -171,7 +171,7 @@ def _choose_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_M
         return trial, f"{as_given}; {mode} failed: {text_of(error)}"
     if agreement.value is None or agreement.high is None:
         return trial, f"{as_given}; whether {mode} agrees is unknown from {other.groups}"
-    beyond = f"rewards of both modes correlate by {agreement.text('.2f')} beyond their noise"
+    beyond = f"rewards of both modes correlate by {agreement.text(AGREEMENT)} beyond their noise"
     if agreement.high < DISAGREE_BELOW:
         return trial, (
             f"{as_given}; {beyond}: the modes disagree, and only labels can tell which is right "
@@ -252,7 +252,7 @@ def _reliability_text(trial: _ModeTrial) -> str:
     if mean is None or interval is None:
         sizes = map(int, record.group_sizes)
         return f"unknown: {unmeasured_text(sizes, record.strategy, record.repeats, flag_of)}"
-    found = f"{mean:.2f} ({range_of_reliability(*interval)}) in {trial.groups} of the trial"
+    found = f"{RELIABILITY.text(mean, *interval)} in {trial.groups} of the trial"
     named = f"{'repeatability ' if record.strategy == LISTS else ''}{found}"
     if needed is None or n is None or not trial.counts:
         remedy = remedy_text(needed, mean, flag_of, is_panel=record.panel is not None)
@@ -265,8 +265,7 @@ def _reliability_text(trial: _ModeTrial) -> str:
         plan = compile_plan(trial.settings).pairing
         tried = replace(plan, ring_k=record.ring_k or plan.ring_k)
         ends = [predicted_reliability(tried, plan, n, each) for each in (mean, *interval)]
-    expected, low, high = ends
-    return f"{expected:.2f} ({range_of_reliability(low, high)}) expected; {named}"
+    return f"{RELIABILITY.text(*ends)} expected; {named}"
 
 
 def _preview(uri: str, settings: Settings, keys: Keys) -> "Preview":

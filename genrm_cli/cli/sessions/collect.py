@@ -5,7 +5,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import number_text, percent_text, print_json, print_text, say
+from genrm_cli.cli.console import number_text, print_json, print_text, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.sessions.host import (
@@ -16,6 +16,7 @@ from genrm_cli.cli.sessions.host import (
 )
 from genrm_cli.errors import Message, SettingRef, UsageError, counted, naming
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
+from genrm_cli.metrics.figures import DIFFERENCE, PERCENT
 from genrm_cli.products.sessions.session_options import SAMPLES, TEACHER, SessionOptions
 from genrm_cli.settings import Settings
 from genrm_cli.settings.declare import setting
@@ -168,8 +169,9 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
     if options.judge is None:
         say(SMOKE_TEST)
     if counts.faults and (rate := counts.fault_rate) is not None:
-        share, low, high = map(percent_text, rate)
-        sessions = f"{share} of the sessions (95 % interval {low} to {high})"
+        share, *ends = rate
+        interval = f"95 % interval {PERCENT.ends(*ends)} %"
+        sessions = f"{PERCENT.number(share)} % of the sessions ({interval})"
         say(f"client faults: {sessions}: {_counts(counts.faults)}; left out")
     for reason, count in counts.failed.most_common():
         say(f"failed: {count:,} × {reason} (for example {counts.details[reason]})")
@@ -186,7 +188,7 @@ def _show(report: "CollectReport", options: "CollectOptions", *, has_stand_in: b
             if shown := ", ".join(rewards):
                 say(f"reward by {name.replace('_', ' ')}: {shown}")
         for pair, difference in played.identities.items():
-            say(f"reward of {pair}: {difference.text('+.3f')}")
+            say(f"reward of {pair}: {difference.text(DIFFERENCE)}")
     for role, of in counts.roles.items():
         if of.calls + of.from_journal:  # otherwise scripted
             reused = counted(of.from_journal, "turn")

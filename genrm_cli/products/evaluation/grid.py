@@ -27,7 +27,7 @@ from statistics import NormalDist, fmean
 from typing import Any, Literal
 
 from genrm_cli.errors import GenrmError, UsageError, counted
-from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.figures import WINS, rounded
 from genrm_cli.metrics.running_stats import POWER, Estimated, joint_z_95, paired_difference
 from genrm_cli.products.evaluation.accuracy import (
     JudgeQuality,
@@ -39,7 +39,7 @@ from genrm_cli.products.evaluation.accuracy import (
     share_of_items,
 )
 from genrm_cli.products.evaluation.evaluate import EvalResult
-from genrm_cli.rewards.estimators.mode_agreement import DISAGREE_BELOW, agreement_of_sums
+from genrm_cli.rewards.estimators.mode_agreement import AGREEMENT, DISAGREE_BELOW, agreement_of_sums
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings, setting_named
 from genrm_cli.typed_json import from_json
@@ -341,7 +341,7 @@ def agreement_text(found: Estimated) -> str:
     """Return what an agreement says, as a sentence."""
     if found.value is None or found.high is None:
         return "Whether the two ways agree beyond their noise is unknown: too few pairs."
-    beyond = f"The two ways agree by {found.text('.2f')} beyond their noise"
+    beyond = f"The two ways agree by {found.text(AGREEMENT)} beyond their noise"
     if found.high < DISAGREE_BELOW:
         return f"{beyond}: they disagree, and only the labels tell which is right."
     if found.value < DISAGREE_BELOW:
@@ -405,7 +405,7 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
         )
     top = rounded(accuracy.value)
     tied = sum(rounded(option.accuracy.value or 0.0) == top for option in options[1:])
-    share = f"{accuracy.value:.1%} of {counted(accuracy.pairs, 'pair')}"
+    share = f"{WINS.number(accuracy.value)}% of {counted(accuracy.pairs, 'pair')}"
     if tied:
         share += f", tied with {counted(tied, 'other')}"
     saving = [option for option in options if option.cost < (1 - _LEAST_SAVING) * best.cost]

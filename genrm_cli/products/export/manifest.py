@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from genrm_cli import __version__
 from genrm_cli.errors import counted
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.group_measures import range_of_reliability
+from genrm_cli.metrics.group_measures import RELIABILITY
 from genrm_cli.products.export.candidates import code_of
 from genrm_cli.products.export.make_rows import RowMaker
 from genrm_cli.products.export.read_scored import ExportCounts, ExportInput
@@ -151,7 +151,7 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
         elif account.word == "low":
             warnings.append(f"{of_rewards}, {account.found}: {noise}; {account.advice}.")
         elif account.word == "unknown":  # no number: its estimate says nothing
-            between = range_of_reliability(*account.interval or (0.0, 1.0))
+            between = RELIABILITY.ends(*account.interval or (0.0, 1.0))
             warnings.append(f"{of_rewards}, {between}: {noise}; {account.advice}.")
     return warnings
 

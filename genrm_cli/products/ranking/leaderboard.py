@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from genrm_cli.errors import counted
+from genrm_cli.metrics.figures import WINS
 from genrm_cli.metrics.running_stats import student_95
 from genrm_cli.products.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.products.ranking.outcomes import Outcomes
@@ -245,8 +246,8 @@ def _pair_text(row: PairRow, judge: str) -> str:
     rate, low, high = row.seen_from(name)
     if rate is None:
         return f"no prompt has a verdict on {name} and {other} in both orders."
-    ends = "" if low is None or high is None else f" ({percent_won(low)} to {percent_won(high)})"
-    shown = f"{percent_won(rate)} % win rate on prompts like these{ends}."
+    ends = "" if low is None else f" ({WINS.ends(low, high)})"
+    shown = f"{WINS.number(rate)} % win rate on prompts like these{ends}."
     if row.better is not None:
         return f"{judge} prefers {name} to {other}: {shown}"
     if row.n_prompts < LEAST_PROMPTS:
@@ -256,13 +257,6 @@ def _pair_text(row: PairRow, judge: str) -> str:
         )
     prompts = counted(row.n_prompts, "prompt")
     return f"{name} and {other} are not separated by {prompts}: {shown}"
-
-
-def percent_won(share: float, digits: int = 1) -> str:
-    """Return a share in percent, rounded so that it and the rest of the same prompts make 100."""
-    # The larger share is rounded, and the smaller one is what is left.
-    larger = round(100 * max(share, 1 - share), digits)
-    return f"{larger if share >= 0.5 else 100 - larger:.{digits}f}"
 
 
 def _number(value: float) -> float | None:

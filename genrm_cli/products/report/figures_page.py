@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from genrm_cli.errors import UsageError
+from genrm_cli.metrics.figures import POINTS, STRENGTH, WINS
 from genrm_cli.products.report.charts import PricedPoint, draw_costs
 from genrm_cli.products.report.render_page import render_page
 from genrm_cli.settings import Settings
@@ -22,7 +23,8 @@ def write_grid_page(
         options: accuracies of its options in their order, each with its cost.
     """
     chart = draw_costs(options, "accuracy over cost")
-    _write(uri, render_page("grid.html.jinja", grid=grid, chart=chart), inputs, given)
+    page = render_page("grid.html.jinja", grid=grid, chart=chart, shares=WINS, points=POINTS)
+    _write(uri, page, inputs, given)
 
 
 def write_ranking_page(uri: str, ranking: object, inputs: Sequence[str], given: Settings) -> None:
@@ -36,7 +38,8 @@ def write_ranking_page(uri: str, ranking: object, inputs: Sequence[str], given: 
     Raises:
         GenrmError: the page exists and may not be replaced, or it cannot be written.
     """
-    _write(uri, render_page("ranking.html.jinja", ranking=ranking), inputs, given)
+    page = render_page("ranking.html.jinja", ranking=ranking, wins=WINS, strengths=STRENGTH)
+    _write(uri, page, inputs, given)
 
 
 def _write(uri: str, page: str, inputs: Sequence[str], given: Settings) -> None:

@@ -9,12 +9,15 @@ from functools import reduce
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.previews.so_far import SoFar
 from genrm_cli.json_types import Record
+from genrm_cli.metrics.figures import DIFFERENCE, FigureForm
+from genrm_cli.metrics.group_measures import EFFECT, RELIABILITY
 from genrm_cli.products.report.blocks import Blocks, packed
 from genrm_cli.products.report.charts import draw_histogram, number_text
 from genrm_cli.products.report.content import RunPage, page_index, page_values, read_run
 from genrm_cli.products.report.render_page import render_page
 from genrm_cli.products.report.report_figures import FORMAT, reason_text
 from genrm_cli.scored.files import find_scored
+from genrm_cli.scored.trust import SHARE
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.location import sibling
@@ -23,6 +26,14 @@ from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
 SUFFIX = ".report.html"
+_FORMS = {
+    "reward": FigureForm(3),
+    "reliability": RELIABILITY,
+    "effect": EFFECT,
+    "length": FigureForm(0),
+    "share": SHARE,
+    "difference": DIFFERENCE,
+}
 _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
@@ -84,6 +95,7 @@ def write_report(
             "report.js",
             draw=draw_histogram,
             short=number_text,
+            forms=_FORMS,
             reason_text=reason_text,
             **values,
         )

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from genrm_cli.metrics.figures import rounded
+from genrm_cli.metrics.figures import FigureForm, rounded
 from genrm_cli.metrics.running_stats import Estimated, student_95
 
 DISAGREE_BELOW = 0.9
 """Agreement of two modes below which they say different things."""
+AGREEMENT = FigureForm(2, (DISAGREE_BELOW,))
 _LEAST_GROUPS = 3
 
 Scores = Mapping[str, Sequence[float | None]]

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from products.ranking.recorded_systems import ORDERS, SHARES, recorded_outcomes
 
+from genrm_cli.metrics.figures import FigureForm
 from genrm_cli.metrics.running_stats import Z_95, joint_z_95, student_95
-from genrm_cli.products.ranking.leaderboard import build_leaderboard, percent_won, sentence_of
+from genrm_cli.products.ranking.leaderboard import build_leaderboard, sentence_of
 from genrm_cli.products.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.products.ranking.outcomes import Outcomes, OutcomeTable
 
@@ -71,7 +72,8 @@ def test_the_worked_example_is_reproduced() -> None:
 @given(st.floats(0, 1), st.integers(0, 2))
 def test_wins_and_losses_make_a_hundred(share, digits) -> None:
     """Two shares of the same prompts add up as they are printed, however they are rounded."""
-    printed = [float(percent_won(each, digits)) for each in (share, 1 - share)]
+    form = FigureForm(digits, unit=100)
+    printed = [float(form.number(each)) for each in (share, 1 - share)]
     assert round(sum(printed), 6) == 100
     assert abs(printed[0] - 100 * share) <= 0.5 * 10**-digits + 1e-6
 
