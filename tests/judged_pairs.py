@@ -1,7 +1,7 @@
 """Labelled pairs with the results that a judge gave."""
 
 from genrm_cli.groups.line_records import FailureRecord
-from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, Preference
+from genrm_cli.products.evaluation.pair_records import OrderRecord, PairRecord, Preference
 from genrm_cli.verdicts import FailureKind
 
 

@@ -37,7 +37,7 @@ from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking
 from genrm_cli.judging.rubrics.session_rubrics import session_profile
 from genrm_cli.products.batches.batch_api import BatchApi
 from genrm_cli.products.batches.file_batch import FileBatch
-from genrm_cli.products.evaluation.pair_lines import parse_pairs
+from genrm_cli.products.evaluation.pair_lines import parse_labelled
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, read_run_record
 from genrm_cli.scored.groups import ScoredRun
@@ -223,7 +223,7 @@ def labelled_pairs(raw, folder):
     """Read a line of labelled pairs."""
     del folder
     with contextlib.suppress(BadLineError, UnreadableRecordError):
-        parse_pairs(parse_record(raw), 1)
+        parse_labelled(parse_record(raw), 1)
 
 
 def compare_request(raw, folder):

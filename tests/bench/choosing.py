@@ -10,8 +10,10 @@ from random import Random
 from statistics import fmean
 from types import SimpleNamespace
 
-from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, evaluate, preference_of
-from genrm_cli.products.evaluation.grid import GridCell, compare_cells
+from genrm_cli.products.evaluation.accuracy import evaluate
+from genrm_cli.products.evaluation.grid import compare_cells
+from genrm_cli.products.evaluation.grid_file import GridCell
+from genrm_cli.products.evaluation.pair_records import OrderRecord, PairRecord, preference_of
 from genrm_cli.settings import Settings
 from genrm_cli.verdicts import Verdict
 

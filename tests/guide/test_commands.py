@@ -77,8 +77,6 @@ def workplace(genrm, call, judge_server):
         genrm.write(
             f"{name}.jsonl", [{"prompt": f"Q{n}?", "response": f"{name} {n}"} for n in range(3)]
         )
-    labels = {"a": "new", "b": "old", "rater": "ann", "label": "a", "drawn": "random"}
-    genrm.write("people.jsonl", [{"prompt": f"Q{n}?", **labels} for n in range(3)])
     steps = [(step, n) for step in (1, 2) for n in range(3)]
     genrm.write(
         "steps.jsonl",

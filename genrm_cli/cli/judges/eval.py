@@ -19,7 +19,7 @@ from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import read_toml
 
 if TYPE_CHECKING:
-    from genrm_cli.products.evaluation.grid import GridCell
+    from genrm_cli.products.evaluation.grid_file import GridCell
 
 
 _option = partial(setting, is_common=True)
@@ -36,8 +36,7 @@ class EvalOptions:
         panel="Output",
     )
     labels: str | None = _option(
-        "People's labels of pairs, to compare the judge with, and to estimate its accuracy from "
-        "few of them.",
+        "People's labels of pairs, to compare the judge with.",
         metavar="LABELS.jsonl",
     )
     since: str | None = _option(
@@ -74,7 +73,12 @@ def eval_(
       --base-url http://localhost:8000/v1
     """
     from genrm_cli.groups.check import check_settings, without_components
-    from genrm_cli.products.evaluation.grid import MODES_GRID, GridCell, naming_cell, parse_grid
+    from genrm_cli.products.evaluation.grid_file import (
+        MODES_GRID,
+        GridCell,
+        naming_cell,
+        parse_grid,
+    )
 
     settings = without_components(invocation.settings)
     if options.since is not None:  # a recalled verdict is one of then
@@ -115,7 +119,7 @@ def _show_plans(
     """Print what would be asked, of each cell."""
     from genrm_cli.jobs.context import new_run
     from genrm_cli.products.evaluation.evaluate import plan_evaluation
-    from genrm_cli.products.evaluation.grid import naming_cell
+    from genrm_cli.products.evaluation.grid_file import naming_cell
 
     plans = {}
     for cell in cells:
@@ -175,11 +179,8 @@ def _compare(
     """Ask the cells of a grid one after another, and print how they compare."""
     from genrm_cli.cli.judges.eval_text import grid_points, iter_grid_parts
     from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
-    from genrm_cli.products.evaluation.grid import (
-        compare_cells,
-        failed_cell,
-        naming_cell,
-    )
+    from genrm_cli.products.evaluation.grid import compare_cells, failed_cell
+    from genrm_cli.products.evaluation.grid_file import naming_cell
     from genrm_cli.products.evaluation.result_file import check_result_place, write_result
     from genrm_cli.products.report.figures_page import write_grid_page
 

@@ -7,15 +7,18 @@ from genrm_cli.cli.tables import Table, names, numbers
 from genrm_cli.errors import counted
 from genrm_cli.metrics.figures import DIFFERENCE, WINS
 from genrm_cli.metrics.running_stats import POWER, Estimated
-from genrm_cli.products.evaluation.accuracy import JudgeQuality, PairShare, pairs_to_tell
+from genrm_cli.products.evaluation.accuracy import (
+    EVEN,
+    JudgeQuality,
+    PairShare,
+    pairs_to_tell,
+)
 from genrm_cli.products.evaluation.evaluate import EvalResult
 from genrm_cli.products.evaluation.grid import GridResult, agreement_text
 from genrm_cli.products.evaluation.people import PeopleQuality
-from genrm_cli.products.evaluation.prediction_powered import LabelledMean
 from genrm_cli.products.evaluation.since import JudgeChange
 from genrm_cli.products.report.charts import PricedPoint
 
-_CHANCE = 0.5  # the accuracy of a judge that guesses
 # The rows of the table in reading order: fields of `JudgeQuality`, and their words.
 _SHARES = {
     "accuracy": "accuracy (ties count half)",
@@ -129,10 +132,10 @@ def _iter_metric_lines(figures: JudgeQuality) -> Iterator[str]:
         "better, minus accuracy where it is worse"
     )
     accuracy = figures.accuracy
-    if accuracy.high is not None and accuracy.high < _CHANCE:
+    if accuracy.high is not None and accuracy.high < EVEN:
         yield "this judge is worse than chance: check the labels and the profile"
-    elif accuracy.low is not None and accuracy.low <= _CHANCE:
-        needed = pairs_to_tell(accuracy)
+    elif accuracy.low is not None and accuracy.low <= EVEN:
+        needed = pairs_to_tell(accuracy, EVEN, accuracy)
         more = ""
         if needed is not None:
             share = f"{100 * POWER:.0f} % of cases"
@@ -177,24 +180,7 @@ def _iter_people_lines(people: PeopleQuality) -> Iterator[str]:
     )
     if people.raters_equal.pairs:
         yield f"two raters agree on {' ('.join(_share_cells(people.raters_equal))})"
-    yield f"right by people {_labelled_text(people.judge_accuracy, people.origin)}"
-    yield f"people prefer the chosen answer {_labelled_text(people.chosen_wins, people.origin)}"
-    if people.origin == "unknown":
-        yield (
-            "how these pairs were chosen is unknown: the estimates use the labels alone, and hold "
-            "for pairs like them"
-        )
-
-
-def _labelled_text(found: LabelledMean | None, origin: str) -> str:
-    if found is None:
-        return "unknown: that takes four labels"
-    of = "pairs like these" if origin == "unknown" else "all pairs"
-    width = "from the labels alone"
-    if found.narrower is not None:
-        width = f"the interval is {found.narrower:.2f} times that of the labels alone"
-    interval = WINS.ends(found.low, found.high)
-    return f"in {WINS.number(found.mean)} % of {of} ({interval}; {width})"
+    yield f"people prefer the chosen answer in {' ('.join(_share_cells(people.chosen_wins))})"
 
 
 def _categories_table(by_category: Mapping[str, JudgeQuality]) -> Table:

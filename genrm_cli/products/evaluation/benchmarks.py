@@ -10,7 +10,8 @@ from statistics import fmean
 
 import numpy as np
 
-from genrm_cli.products.evaluation import accuracy
+from genrm_cli.products.evaluation.accuracy import PairShare, share_of_items
+from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 
 # [right, wrong] 1 where the right response of the row beats the wrong one of the column, else 0 or,
@@ -30,13 +31,13 @@ _STYLES: dict[str, Callable[[Floats], float]] = {
 class BenchmarkScore:
     """A score by one rule; `of_categories` is the unweighted mean over categories."""
 
-    share: accuracy.PairShare
+    share: PairShare
     of_categories: float
 
 
-def benchmark_scores(records: Iterable[accuracy.PairRecord]) -> dict[str, BenchmarkScore]:
+def benchmark_scores(records: Iterable[PairRecord]) -> dict[str, BenchmarkScore]:
     """Score lines by the names of their rules; those that lack a verdict are left out."""
-    lines: dict[str, list[accuracy.PairRecord]] = defaultdict(list)
+    lines: dict[str, list[PairRecord]] = defaultdict(list)
     for record in records:
         lines[record.item].append(record)
     earned: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
@@ -44,7 +45,7 @@ def benchmark_scores(records: Iterable[accuracy.PairRecord]) -> dict[str, Benchm
         shape = tuple(1 + max(each) for each in zip(*(pair.places for pair in pairs), strict=True))
         won = np.full(shape, np.nan)
         for pair in pairs:
-            won[pair.places] = accuracy.pair_result(pair)
+            won[pair.places] = pair.result
         is_choice = shape[0] == 1 < shape[1]
         rules = _CHOICE if is_choice else _STYLES
         if (is_choice or shape[0] == shape[1] > 1) and not np.isnan(won).any():
@@ -52,7 +53,7 @@ def benchmark_scores(records: Iterable[accuracy.PairRecord]) -> dict[str, Benchm
                 earned[name][pairs[0].category or ""].append((item, rule(won)))
     scores = {}
     for name, of_name in earned.items():
-        share = accuracy.share_of_items(value for each in of_name.values() for value in each)
+        share = share_of_items(value for each in of_name.values() for value in each)
         means = [fmean(value for _, value in each) for each in of_name.values()]
         scores[name] = BenchmarkScore(share=share, of_categories=fmean(means))
     return scores

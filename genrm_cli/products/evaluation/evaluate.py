@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
@@ -23,20 +22,17 @@ from genrm_cli.jobs.offline.open_exchange import check_offline, open_exchange
 from genrm_cli.jobs.previews.preview import preview_task
 from genrm_cli.jobs.score_file import score_task
 from genrm_cli.judging.opening.open_judges import open_judges
-from genrm_cli.products.evaluation.accuracy import (
-    JudgeQuality,
-    PairRecord,
-    evaluate,
-    evaluate_by_category,
-)
+from genrm_cli.products.evaluation.accuracy import JudgeQuality, evaluate, evaluate_by_category
 from genrm_cli.products.evaluation.benchmarks import BenchmarkScore, benchmark_scores
-from genrm_cli.products.evaluation.labelled_pairs import (
-    LabelledPairs,
+from genrm_cli.products.evaluation.pair_job import (
     RejectRecord,
+    job_of,
+    judged_pairs,
+    naming_pairs,
     read_pairs,
+    task_in,
 )
-from genrm_cli.products.evaluation.pair_job import job_of, keep_outcomes, naming_pairs, task_in
-from genrm_cli.products.evaluation.pair_records import record_of
+from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.products.evaluation.people import PeopleQuality, people_quality, read_labels
 from genrm_cli.products.evaluation.result_file import check_result_place, write_result
 from genrm_cli.products.evaluation.since import (
@@ -46,11 +42,16 @@ from genrm_cli.products.evaluation.since import (
     parse_earlier,
 )
 from genrm_cli.scored.describe_run import input_version
-from genrm_cli.scored.run_record import InputVersion, PanelRecord, RunRecord
+from genrm_cli.scored.run_record import InputVersion, PanelRecord
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import digest_of
-from genrm_cli.storage.source import Source
 from genrm_cli.verdicts import StoppedBy
+
+# Fields of a run record that a result repeats.
+_OF_RUN = (
+    *("time", "partial", "stopped_by", "judge", "redactions", "versions"),
+    *("calls", "journal_hits", "prompt_tokens", "completion_tokens"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,7 @@ def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> 
     job = job_of(run)
     with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
         task = task_in(folder, result_uri or "-")
-        read_pairs(source, run, Path(task.uri))
+        read_pairs(source, run, task)
         with naming_pairs(task, pairs_uri):
             return preview_task(task, job).plan
 
@@ -138,11 +139,11 @@ async def evaluate_judge(
     job = job_of(run)
     with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
         task = task_in(folder, journal_for or result_uri or "-")
-        pairs = read_pairs(source, run, Path(task.uri))
+        labelled = read_pairs(source, run, task)
         labels = None
         if labels_uri is not None:
             with run.open_source(labels_uri) as labels_source:
-                labels = read_labels(labels_source, (case.pair for case in pairs.cases))
+                labels = read_labels(labels_source, labelled.pairs)
         async with (
             cancelled_by_signals(),
             open_exchange(job) as exchange,
@@ -154,12 +155,29 @@ async def evaluate_judge(
         source.verify_unchanged()  # else figures would mix two inputs
         if record is None:
             return None
-        await run.in_thread(lambda: keep_outcomes(task, pairs.cases, job))
-        result = _result_of(source, pairs, run, record, time.monotonic() - started_s)
+        pairs = await run.in_thread(lambda: judged_pairs(task, labelled, job))
+    prices = settings.limits.price_in, settings.limits.price_out
+    change = None
     if earlier is not None and since_uri is not None:
-        result = replace(result, since=_change_of(result, earlier, since_uri, settings))
-    if labels is not None:
-        result = replace(result, people=people_quality(result.pairs, labels))
+        as_then = changed(settings, repeats=earlier.repeats)
+        is_as_then = digest_of(as_then) == earlier.settings_digest
+        change = compare_since(earlier, pairs, since_uri, same_settings=is_as_then)
+    result = EvalResult(
+        **{name: getattr(record, name) for name in _OF_RUN},
+        input=input_version(source.identity),
+        repeats=settings.pairing.repeats,
+        lines=labelled.lines,
+        rejected_lines=labelled.rejected_lines,
+        rejects=tuple(labelled.rejects),
+        figures=evaluate(pairs, *prices),
+        by_category=evaluate_by_category(pairs, *prices),
+        benchmarks=benchmark_scores(pairs),
+        people=None if labels is None else people_quality(pairs, labels),
+        wall_time_s=round(time.monotonic() - started_s, 3),
+        settings_digest=digest_of(settings),
+        since=change,
+        pairs=pairs,
+    )
     write_result(result, result_uri, pairs_uri, settings)
     return result
 
@@ -205,44 +223,3 @@ def _earlier_of(uri: str, settings: Settings, run: RunContext) -> EarlierResult:
             naming("set $repeats, now or in a new base.", repeats=2),
         )
     return earlier
-
-
-def _change_of(
-    result: EvalResult, earlier: EarlierResult, uri: str, settings: Settings
-) -> JudgeChange:
-    as_then = changed(settings, repeats=earlier.repeats)
-    return compare_since(
-        earlier, result.pairs, uri, same_settings=digest_of(as_then) == earlier.settings_digest
-    )
-
-
-def _result_of(
-    source: Source, pairs: LabelledPairs, run: RunContext, record: RunRecord, wall_time_s: float
-) -> EvalResult:
-    settings = run.settings
-    outcomes = tuple(record_of(case, len(run.plan.judges)) for case in pairs.cases)
-    prices = settings.limits.price_in, settings.limits.price_out
-    return EvalResult(
-        input=input_version(source.identity),
-        time=record.time,
-        partial=record.partial,
-        stopped_by=record.stopped_by,
-        judge=record.judge,
-        repeats=settings.pairing.repeats,
-        lines=pairs.lines,
-        rejected_lines=pairs.rejected_lines,
-        rejects=tuple(pairs.rejects),
-        figures=evaluate(outcomes, *prices),
-        by_category=evaluate_by_category(outcomes, *prices),
-        benchmarks=benchmark_scores(outcomes),
-        people=None,
-        redactions=record.redactions,
-        calls=record.calls,
-        journal_hits=record.journal_hits,
-        prompt_tokens=record.prompt_tokens,
-        completion_tokens=record.completion_tokens,
-        wall_time_s=round(wall_time_s, 3),
-        settings_digest=digest_of(settings),
-        versions=record.versions,
-        pairs=outcomes,
-    )

@@ -1,63 +1,35 @@
 """Compare judges, the ways to ask them, and their prices on the same labelled pairs.
 
-    [axes]                          # every combination is a cell
-    model = ["small", "large"]
-    repeats = [1, 4]
-    criteria = [false, true]        # without and with the [criteria] of the settings
+The verdicts of both orders give two options for each cell of a grid: to ask in one order, or in
+both at twice the price."""
 
-    [[cell]]                        # or cells of their own
-    name = "large, thinking"
-    model = "large"
-    request_field = ["reasoning_effort=high"]
-    price_in = 2.0
-    price_out = 8.0
-
-A cell sets what changes a judge's verdicts on a pair, or their price. All cells use one journal:
-cells share the requests that they have in common, such as the first of four repeats, and a run that
-was interrupted goes on. The verdicts of both orders give two options for each cell: to ask in one
-order, or in both at twice the price."""
-
-import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
-from itertools import product
-from statistics import NormalDist, fmean
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import fmean
 from typing import Any, Literal
 
-from genrm_cli.errors import GenrmError, UsageError, counted
+import numpy as np
+
+from genrm_cli.errors import GenrmError, counted
 from genrm_cli.metrics.figures import WINS, rounded
-from genrm_cli.metrics.running_stats import POWER, Estimated, joint_z_95, paired_difference
+from genrm_cli.metrics.running_stats import Estimated, paired_difference
 from genrm_cli.products.evaluation.accuracy import (
+    EVEN,
     JudgeQuality,
-    PairRecord,
     PairShare,
-    lead_of,
     means_by_item,
     pairs_to_tell,
     share_of_items,
+    values_of,
 )
 from genrm_cli.products.evaluation.evaluate import EvalResult
+from genrm_cli.products.evaluation.grid_file import GridCell
+from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.rewards.estimators.mode_agreement import AGREEMENT, DISAGREE_BELOW, agreement_of_sums
-from genrm_cli.settings import Settings, changed
-from genrm_cli.settings.table import all_settings, setting_named
-from genrm_cli.typed_json import from_json
 
-_COIN = 0.5
-_MOST_CELLS = 200  # each asks about every pair; more are a mistake in the axes
-# What a cell may set beside the settings of the judge itself: what changes its verdicts on a pair,
-# or their price.
-_CELL_KEYS = (
-    *("repeats", "retries", "concurrency", "call_timeout"),
-    *("price_in", "price_out"),
-)
-_LEAST_ITEMS = 10  # fewer say too little about a difference to plan by
 # Less is not worth accuracy that may be lost: prices and lengths of replies vary as much.
 _LEAST_SAVING = 0.1
-
-# What `--compare-modes` compares.
-MODES_GRID = {"axes": {"judging": ["pairwise", "listwise"]}}
 
 CostUnit = Literal["cost", "tokens", "calls"]
 
@@ -136,103 +108,6 @@ class GridResult:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class GridCell:
-    """What a cell of the file sets, and the settings that result."""
-
-    name: str
-    values: Mapping[str, Any]
-    settings: Settings
-
-
-@dataclass(frozen=True, slots=True)
-class _GridFile:
-    axes: Mapping[str, list[Any]] = field(default_factory=dict)
-    cell: tuple[dict[str, Any], ...] = ()
-
-
-def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[GridCell]:
-    """Return the cells of a grid; see the top of this module."""
-    unknown = table.keys() - {"axes", "cell"}
-    if unknown:
-        raise UsageError(f"{where}: unknown key {min(unknown)!r}; expected [axes] and [[cell]].")
-    try:
-        grid = from_json(_GridFile, table)
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}.") from error
-    if "name" in grid.axes:
-        raise UsageError(f"{where}: axes has a name; only a [[cell]] has one.")
-    count = len(grid.cell) + (math.prod(map(len, grid.axes.values())) if grid.axes else 0)
-    if count > _MOST_CELLS:
-        raise UsageError(f"{where}: {count:,} cells; at most {_MOST_CELLS}.")
-    cells: dict[str, GridCell] = {}
-    for given in (*_of_axes(grid.axes), *grid.cell):
-        values = {key: value for key, value in given.items() if key != "name"}
-        name = given.get("name", f"cell {len(cells) + 1}")
-        if not isinstance(name, str) or not name:
-            raise UsageError(f"{where}: the name {name!r} of a cell is not text.")
-        if name in cells:
-            raise UsageError(f"{where}: two cells are named {name!r}; rename one.")
-        cells[name] = GridCell(name, values, _settings_of(values, base, f"{where}: {name}"))
-    if not cells:
-        raise UsageError(f"{where}: no cell; expected [axes] or [[cell]].")
-    return list(cells.values())
-
-
-def _of_axes(axes: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
-    if axes:
-        for values in product(*axes.values()):
-            cell = dict(zip(axes, values, strict=True))
-            names = [f"{key} {_text_of(cell[key])}" for key in axes if len(axes[key]) > 1]
-            yield {"name": ", ".join(names) or "the only cell", **cell}
-
-
-def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Settings:
-    flat: dict[str, Any] = {}
-    # Files name a setting by its key, and `Settings` by its name.
-    names = {each.key: each.name for each in all_settings()}
-    keys = {
-        each.key for each in all_settings() if each.subject == "judge" or each.key in _CELL_KEYS
-    }
-    for key, value in values.items():
-        if key == "criteria":
-            if not isinstance(value, bool):
-                raise UsageError(f"{where}: criteria is true or false, not {value!r}.")
-            if value and base.judge.criteria is None:
-                raise UsageError(f"{where}: the settings have no [criteria] to use; add the table.")
-            flat["criteria"] = base.judge.criteria if value else None
-        elif key in keys:
-            flat[names[key]] = setting_named(names[key]).convert(value, f"{where}: {key}")
-        elif key in names:
-            raise UsageError(
-                f"{where}: {key} is the same for all cells; a cell sets "
-                f"{', '.join(sorted((*keys, 'criteria')))}."
-            )
-        else:
-            raise UsageError(
-                f"{where}: unknown setting {key!r}; a cell sets "
-                f"{', '.join(sorted((*keys, 'criteria')))}."
-            )
-    return changed(base, **flat)
-
-
-def _text_of(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-@contextmanager
-def naming_cell(cell: GridCell) -> Iterator[None]:
-    """Let an error begin with the name of the cell that it is about, if it has one."""
-    try:
-        yield
-    except GenrmError as error:
-        if not cell.name:
-            raise
-        raise type(error)(f"{cell.name}: ", error.message) from error
-
-
 def failed_cell(cell: GridCell, error: GenrmError) -> FailedCell:
     """Return the record of a cell that ended in an error."""
     return FailedCell(
@@ -244,64 +119,84 @@ def compare_cells(
     found: Sequence[tuple[GridCell, EvalResult]], failed: Sequence[FailedCell] = ()
 ) -> GridResult:
     """Compare the results of cells on the same pairs, at least one."""
-    cells = tuple(
-        CellRecord(
-            name=cell.name,
-            settings=cell.values,
-            **{each.name: getattr(result, each.name) for each in fields(CellRecord)[2:]},
-        )
-        for cell, result in found
-    )
-    unit, costs = _costs_of(cells)
-    for cell, result in found:
-        costs[cell.name] *= _paid_share(result.pairs)
-    earned: dict[tuple[str, Literal[1, 2]], list[tuple[str, float]]] = {}
-    for cell, result in found:
-        earned[cell.name, 1] = _known(result.pairs, [pair.credit for pair in result.pairs])
-        earned[cell.name, 2] = _known(result.pairs, [pair.joint_credit for pair in result.pairs])
-    accuracies = {option: share_of_items(each) for option, each in earned.items()}
-    prices = {option: rounded(costs[option[0]] * option[1]) for option in earned}
-    shares = {option: means_by_item(each) for option, each in earned.items()}
+    unit, costs = _costs_of([result for _, result in found])
+    options = []
+    means: dict[tuple[str, int], dict[str, float]] = {}
+    for (cell, result), cost in zip(found, costs, strict=True):
+        one = values_of(result.pairs, lambda pair: pair.credit)
+        both = values_of(result.pairs, lambda pair: pair.joint_credit)
+        options += [_option_of(cell, 1, one, cost), _option_of(cell, 2, both, cost)]
+        means |= {(cell.name, 1): means_by_item(one), (cell.name, 2): means_by_item(both)}
     # Of equal options, the cheapest is first, and one order before both.
-    ranked = sorted(
-        accuracies,
-        key=lambda option: (
-            -rounded(accuracies[option].value or 0.0),
-            prices[option],
-            option[1],
-        ),
+    options.sort(
+        key=lambda each: (-rounded(each.accuracy.value or 0.0), each.cost, each.orders),
     )
-    best = ranked[0]
-    options: list[GridOption] = []
-    for option in ranked:
-        accuracy = accuracies[option]
-        cost = prices[option]
-        low = accuracy.low
-        options.append(
-            GridOption(
-                cell=option[0],
-                orders=option[1],
-                accuracy=accuracy,
-                cost=cost,
-                behind=None
-                if option == best
-                else paired_difference(shares[best], shares[option], len(ranked) - 1, 1.0),
-                is_coin=low is None or low <= _COIN,
-                on_pareto_line=all(cost < each.cost for each in options),
-            )
+    best, *others = options
+    ranked = [best]
+    for option in others:
+        behind = paired_difference(
+            means[best.cell, best.orders], means[option.cell, option.orders], len(others), 1.0
         )
-    first = found[0][1].figures
-    answer, more = _answer_of(options, unit)
+        is_cheaper = all(option.cost < each.cost for each in ranked)
+        ranked.append(replace(option, behind=behind, on_pareto_line=is_cheaper))
+    answer, more = _answer_of(ranked, unit)
+    figures = found[0][1].figures
     return GridResult(
-        pairs=first.pairs,
-        items=first.items,
-        cells=cells,
+        pairs=figures.pairs,
+        items=figures.items,
+        cells=tuple(
+            CellRecord(
+                name=cell.name,
+                settings=cell.values,
+                **{each.name: getattr(result, each.name) for each in fields(CellRecord)[2:]},
+            )
+            for cell, result in found
+        ),
         failed=tuple(failed),
         cost_unit=unit,
-        options=tuple(options),
+        options=tuple(ranked),
         more_pairs=more,
         agreement=_agreement(found),
         answer=answer,
+    )
+
+
+def _costs_of(results: Sequence[EvalResult]) -> tuple[CostUnit, list[float]]:
+    """Return the unit of cost that all cells have, and what each pays for one order of a pair."""
+    figures = [each.figures for each in results]
+    tokens = [
+        (each.prompt_tokens_per_judgement or 0.0) + (each.completion_tokens_per_judgement or 0.0)
+        for each in figures
+    ]
+    units: tuple[tuple[CostUnit, Sequence[float | None]], ...] = (
+        ("cost", [each.cost_per_judgement for each in figures]),
+        ("tokens", tokens),
+        ("calls", [each.calls_per_judgement for each in figures]),
+    )
+    unit, costs = next((each for each in units if all(each[1])), units[-1])
+    paid = zip(costs, results, strict=True)
+    return unit, [(cost or 0.0) * _paid_share(result.pairs) for cost, result in paid]
+
+
+def _paid_share(pairs: Sequence[PairRecord]) -> float:
+    """Return the share of judgements that took calls: a list is one call for all of its pairs."""
+    orders = [order for pair in pairs for order in pair.orders if order.was_asked]
+    return sum(order.attempts > 0 for order in orders) / max(1, len(orders))
+
+
+def _option_of(
+    cell: GridCell, orders: Literal[1, 2], earned: Sequence[tuple[str, float]], cost: float
+) -> GridOption:
+    """Return an option as if it were the most accurate one."""
+    accuracy = share_of_items(earned)
+    return GridOption(
+        cell=cell.name,
+        orders=orders,
+        accuracy=accuracy,
+        cost=rounded(cost * orders),
+        behind=None,
+        is_coin=accuracy.low is None or accuracy.low <= EVEN,
+        on_pareto_line=True,
     )
 
 
@@ -322,19 +217,13 @@ def pair_agreement(one: Sequence[PairRecord], other: Sequence[PairRecord]) -> Es
     """
     leads = _leads_of(one)
     others = _leads_of(other)
-    items = defaultdict[str, list[str]](list)
+    sums = defaultdict[str, list[tuple[float, float, float]]](list)
     for pair in one:
         if pair.id in leads and pair.id in others:
-            items[pair.item].append(pair.id)
-    sums = [
-        (
-            sum(leads[pair][0] * leads[pair][1] for pair in pairs),
-            sum(others[pair][0] * others[pair][1] for pair in pairs),
-            sum(sum(leads[pair]) * sum(others[pair]) / 4 for pair in pairs),
-        )
-        for pairs in items.values()
-    ]
-    return agreement_of_sums(sums)
+            a, b = leads[pair.id]
+            c, d = others[pair.id]
+            sums[pair.item].append((a * b, c * d, (a + b) * (c + d) / 4))
+    return agreement_of_sums([tuple(np.sum(each, axis=0).tolist()) for each in sums.values()])
 
 
 def agreement_text(found: Estimated) -> str:
@@ -353,78 +242,45 @@ def _leads_of(pairs: Sequence[PairRecord]) -> dict[str, tuple[float, float]]:
     """Return the lead of the chosen response in both orders, without the preference for a position,
     by the id of the pair; those with both verdicts.
     """
-    found = {}
-    for pair in pairs:
-        first, second = (order.verdict for order in pair.orders)
-        if first is not None and second is not None:
-            found[pair.id] = (lead_of(first), -lead_of(second))
-    if not found:
-        return {}
-    lean = fmean(first - second for first, second in found.values()) / 2
-    return {name: (first - lean, second + lean) for name, (first, second) in found.items()}
-
-
-def _paid_share(pairs: Sequence[PairRecord]) -> float:
-    """Return the share of judgements that took calls: a list is one call for all of its pairs."""
-    orders = [order for pair in pairs for order in pair.orders if order.was_asked]
-    return sum(order.attempts > 0 for order in orders) / max(1, len(orders))
-
-
-def _known(pairs: Sequence[PairRecord], values: Sequence[float | None]) -> list[tuple[str, float]]:
-    """Return the values that are known, each with the line of its pair."""
-    both = zip(pairs, values, strict=True)
-    return [(pair.item, value) for pair, value in both if value is not None]
-
-
-def _costs_of(cells: Sequence[CellRecord]) -> tuple[CostUnit, dict[str, float]]:
-    """Return the unit of cost that all cells have, and that of one order of a pair by cell."""
-    money = {cell.name: cell.figures.cost_per_judgement for cell in cells}
-    tokens = {
-        cell.name: (cell.figures.prompt_tokens_per_judgement or 0.0)
-        + (cell.figures.completion_tokens_per_judgement or 0.0)
-        for cell in cells
-    }
-    known = {name: cost for name, cost in money.items() if cost is not None}
-    if len(known) == len(cells):
-        return "cost", known
-    if all(tokens.values()):
-        return "tokens", tokens
-    return "calls", {cell.name: cell.figures.calls_per_judgement or 0.0 for cell in cells}
+    found = {pair.id: pair.leads for pair in pairs}
+    known = {id_: (a, b) for id_, (a, b) in found.items() if a is not None and b is not None}
+    lean = fmean(a - b for a, b in known.values()) / 2 if known else 0.0
+    return {id_: (a - lean, b + lean) for id_, (a, b) in known.items()}
 
 
 def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int | None]:
     """Return which option to take, and how many more pairs would tell."""
     best = options[0]
     name = _name_of(best)
-    accuracy = best.accuracy
-    if best.is_coin or accuracy.value is None:
+    pairs = counted(best.accuracy.pairs, "pair")
+    if best.is_coin:
         return (
             f"{name} is the most accurate, but may be no better than chance: its interval is not "
-            f"above 50 % on {counted(accuracy.pairs, 'pair')}.",
+            f"above 50 % on {pairs}.",
             None,
         )
-    top = rounded(accuracy.value)
+    top = rounded(best.accuracy.value or 0.0)
+    share = f"{WINS.number(top)}% of {pairs}"
     tied = sum(rounded(option.accuracy.value or 0.0) == top for option in options[1:])
-    share = f"{WINS.number(accuracy.value)}% of {counted(accuracy.pairs, 'pair')}"
     if tied:
         share += f", tied with {counted(tied, 'other')}"
-    saving = [option for option in options if option.cost < (1 - _LEAST_SAVING) * best.cost]
-    like = [
-        option
-        for option in saving
-        if option.behind is None or option.behind.low is None or option.behind.low <= 0
-    ]
+    by_cost = sorted(options, key=lambda option: option.cost)
+    saving = [option for option in by_cost if option.cost < (1 - _LEAST_SAVING) * best.cost]
+    like = [option for option in saving if not _is_behind(option)]
+    coins = [_coin_text(option) for option in like if option.is_coin]
+    coin = "".join(f"; {text}" for text in coins[:1])
     sound = [option for option in like if not option.is_coin]
-    coins = [option for option in like if option.is_coin]
-    coin = f"; {_coin_text(min(coins, key=lambda option: option.cost))}" if coins else ""
     if not sound:
         why = f"nothing costs over {_LEAST_SAVING:.0%} less"
         if saving:
             why = f"no option that costs over {_LEAST_SAVING:.0%} less is as good"
         return f"{name} is right most often ({share}), and {why}{coin}.", None
-    cheapest = min(sound, key=lambda option: option.cost)
+    cheapest = sound[0]
     less = f"costs {1 - cheapest.cost / best.cost:.0%} less ({unit})"
-    more = _more_pairs(cheapest)
+    needed = None
+    if cheapest.behind is not None:
+        needed = pairs_to_tell(cheapest.behind, 0.0, cheapest.accuracy)
+    more = None if needed is None else needed - cheapest.accuracy.pairs
     told = "" if more is None else f"; at this difference, about {more:,} more pairs would tell"
     return (
         f"{_name_of(cheapest)} {less} and cannot be told from {name}, the most accurate "
@@ -433,25 +289,16 @@ def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int 
     )
 
 
+def _is_behind(option: GridOption) -> bool:
+    """Return whether an option is surely right less often than the most accurate one."""
+    return option.behind is not None and option.behind.low is not None and option.behind.low > 0
+
+
 def _coin_text(option: GridOption) -> str:
     """Return why an option that costs less is not recommended."""
-    needed = pairs_to_tell(option.accuracy)
+    needed = pairs_to_tell(option.accuracy, EVEN, option.accuracy)
     told = "" if needed is None else f": about {needed:,} pairs would tell"
     return f"{_name_of(option)} may be no better than chance{told}"
-
-
-def _more_pairs(option: GridOption) -> int | None:
-    """Return about how many more pairs would show the difference in 80 % of cases."""
-    gap = option.behind
-    if gap is None or gap.value is None or gap.low is None or gap.value <= 0:
-        return None
-    if option.accuracy.items < _LEAST_ITEMS:
-        return None
-    # Half of an interval at the joint level, and what more it takes for the power. It narrows with
-    # the root of the number of pairs.
-    z = joint_z_95(1)
-    wider = (gap.value - gap.low) * (1 + NormalDist().inv_cdf(POWER) / z) / gap.value
-    return max(0, math.ceil(option.accuracy.pairs * (wider**2 - 1)))
 
 
 def _name_of(option: GridOption) -> str:

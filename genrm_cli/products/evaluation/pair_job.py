@@ -1,27 +1,73 @@
-"""The file job that asks about labelled pairs, and its comparisons as outcomes of pairs."""
+"""The file job that asks about labelled pairs: pairs in, rollouts for the job, judged pairs out.
 
-from collections.abc import Iterator, Mapping, Sequence
+A pair is a group of two rollouts. A listwise judge sees lists, not pairs, when it scores groups, so
+it is measured on lists: all responses of a line are a group, and each pair gets its verdict from
+the scores of the list that shows both. Lines that are longer than a list are shown as pairs, so
+that each pair is seen in both orders."""
+
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from genrm_cli.errors import InputError
+from genrm_cli.errors import InputError, SettingRef, naming
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task
 from genrm_cli.jobs.judging_session import PlanEvent
+from genrm_cli.json_types import Record
 from genrm_cli.metrics.event import Event
 from genrm_cli.pairing.lists import ListPlan, RolloutList
-from genrm_cli.products.evaluation.labelled_pairs import ID_FIELD, LABELLED_FIELD, Case
+from genrm_cli.products.evaluation.pair_lines import LabelledLine, LabelledPair, parse_labelled
+from genrm_cli.products.evaluation.pair_records import NOT_JUDGED, PairRecord, order_of
+from genrm_cli.rollouts.declared import check_declared, parse_requirement
+from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
+from genrm_cli.scored.lines import Shown, answers_by_pair
 from genrm_cli.settings import changed
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
+from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
+from genrm_cli.storage.source import Source
 
-_LEFT_OUT = Failure(FailureKind.NO_VERDICT, "the judge left one of both responses out of its list")
+_MOST_REJECTS = 100  # the result file is one JSON object, held in memory
+_NAMED_REJECTS = 3  # in an error
+_SHOWN_CHARS = 200  # of a bad line: enough to recognise it
+_ID_FIELD = "id"  # of a rollout's line: the key of its group
+# Of a rollout's line: the labelled line itself, if the judge is told more of it.
+_LABELLED_FIELD = "labelled"
 # An escaped text is up to three times as long in the other encoding, and has the line beside it.
 _LONGER = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectRecord:
+    """A line without a pair that can be judged, and why."""
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(slots=True)
+class LabelledPairs:
+    """The labelled pairs of an input, without their texts.
+
+    Attributes:
+        groups: by the key of the group that shows them, the pairs, not asked yet, each with the
+            indices of its chosen and its rejected response in that group.
+        lines: number of lines, also of those that are rejected.
+    """
+
+    groups: dict[str, list[tuple[Shown, PairRecord]]] = field(default_factory=dict)
+    lines: int = 0
+    rejected_lines: int = 0
+    rejects: list[RejectRecord] = field(default_factory=list)
+
+    @property
+    def pairs(self) -> list[PairRecord]:
+        """All pairs, in the order of their lines."""
+        return [pair for asked in self.groups.values() for _, pair in asked]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +88,7 @@ def job_of(run: RunContext) -> RunContext:
     """Return the run of the file job: all pairs in both orders, and nothing is asked again."""
     given = run.settings.input
     below = {
-        name: f"{LABELLED_FIELD}.{path}"
+        name: f"{_LABELLED_FIELD}.{path}"
         for name in ("reference_field", "rubric_field")
         if (path := getattr(given, name)) is not None
     }
@@ -52,9 +98,9 @@ def job_of(run: RunContext) -> RunContext:
         format=None,
         response_field="response",
         prompt_field="prompt",
-        id_field=ID_FIELD,
-        group_by=ID_FIELD,
-        ignore_fields=LABELLED_FIELD,
+        id_field=_ID_FIELD,
+        group_by=_ID_FIELD,
+        ignore_fields=_LABELLED_FIELD,
         require_metadata=(),
         max_line_bytes=_LONGER * given.max_line_bytes,
         strategy="all_pairs",
@@ -98,65 +144,133 @@ def naming_pairs(task: Task, pairs_uri: str) -> Iterator[None]:
         raise InputError(*parts) from error
 
 
-def keep_outcomes(task: Task, cases: Sequence[Case], run: RunContext) -> None:
-    """Give each pair the outcomes of the comparisons that show it; blocks."""
-    by_key: dict[str, list[Case]] = {}
-    for case in cases:
-        by_key.setdefault(case.asked, []).append(case)
-    judges = {judge.name: number for number, judge in enumerate(run.plan.judges)}
-    scored = ScoredInput(task.places.scored, task.places.scored_files)
-    with ScoredRun(
-        scored, run.settings, kept_of=lambda record: {ID_FIELD: record[ID_FIELD]}
-    ) as groups:
-        groups.read(run.store)
-        for group in groups.iter_groups():
-            records = sorted(group.comparisons, key=lambda record: record.judge_idx)
-            for number, case in enumerate(by_key[group.members[0].record[ID_FIELD]]):
-                _keep(case, records, judges, is_paid=number == 0)
+def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
+    """Write the pairs as the rollouts of the job, and return them without their texts.
 
-
-def _keep(
-    case: Case, records: Sequence[ComparisonRecord], judges: Mapping[str, int], *, is_paid: bool
-) -> None:
-    for record in records:
-        found = outcome_for(*case.shown, record)
-        if found is not None:
-            order, outcome = found
-            outcome = outcome if is_paid else without_cost(outcome)
-            case.outcomes.setdefault((judges[record.judge], order), []).append(outcome)
-
-
-def outcome_for(
-    chosen: int, rejected: int, record: ComparisonRecord
-) -> tuple[bool, Outcome] | None:
-    """Return whether a comparison shows the chosen response of a pair before the other one, and its
-    outcome for the pair; None if it does not show the pair.
-
-    A request about one response shows the chosen one, or else the other one.
+    Raises:
+        InputError: there is none, or a line is bad and `strict` is set.
     """
-    shown = record.indices
-    result: Verdict | Grades | Failure | None = record.verdict
-    if record.failure is not None:
-        result = Failure(record.failure.kind, record.failure.detail)
-    elif record.grades is not None:
-        graded = zip(shown, record.grades, strict=True)
-        values = tuple(grade for index, grade in graded if index in (chosen, rejected))
-        known = tuple(grade for grade in values if grade is not None)
-        result = Grades(known) if len(known) == len(values) else _LEFT_OUT
-    if result is None or not (len(shown) == 1 or {chosen, rejected} <= set(shown)):
-        return None
-    is_first = shown[0] == chosen
-    if len(shown) > 1:
-        is_first = shown.index(chosen) < shown.index(rejected)
-    return is_first, Outcome(
-        result,
-        attempts=record.attempts,
-        latency_s=record.latency_s,
-        prompt_tokens=record.prompt_tokens,
-        completion_tokens=record.completion_tokens,
+    found = LabelledPairs()
+
+    def reject(bad: RejectRecord) -> None:
+        found.rejected_lines += 1
+        if len(found.rejects) < _MOST_REJECTS:
+            found.rejects.append(bad)
+
+    with Path(task.uri).open("wb") as sink:
+        for line, record, labelled, principle in _iter_lines(source, run, reject):
+            turns = [{"role": turn.role, "content": turn.text} for turn in labelled.conversation]
+            shared: Record = {"prompt": turns}
+            if principle is not None:
+                shared["principle"] = principle
+            if run.plan.chosen_fields:
+                shared[_LABELLED_FIELD] = record
+            for pairs in _asked_together(labelled, run):
+                chosen = [pair.chosen for pair in pairs]
+                answers = list(dict.fromkeys([*chosen, *(pair.rejected for pair in pairs)]))
+                for answer in answers:
+                    rollout = {_ID_FIELD: pairs[0].key, "response": answer, **shared}
+                    sink.write(render_record(rollout))
+                found.groups[pairs[0].key] = [
+                    (
+                        (answers.index(pair.chosen), answers.index(pair.rejected)),
+                        _not_asked(pair, labelled, line),
+                    )
+                    for pair in pairs
+                ]
+            found.lines += 1
+    found.lines += found.rejected_lines
+    named = [f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]]
+    first = "; ".join(named) or "the file is empty"
+    if not found.groups:
+        raise InputError(
+            f"{source.uri}: no line is a labelled pair ({first}). `genrm guide "
+            "choosing-a-judge` shows the formats."
+        )
+    if found.rejects and run.settings.input.strict:
+        bad = f"{source.uri}: {found.rejected_lines} bad lines ({first}), "
+        raise InputError(bad, naming("refused by $strict. Fix them, or omit $strict."))
+    return found
+
+
+def _not_asked(pair: LabelledPair, labelled: LabelledLine, line: int) -> PairRecord:
+    return PairRecord(
+        id=pair.id,
+        item=labelled.pairs[0].key,
+        line=line,
+        category=labelled.category,
+        chosen_index=pair.places[0],
+        rejected_index=pair.places[1],
+        chosen_chars=len(pair.chosen),
+        rejected_chars=len(pair.rejected),
+        chosen_first=NOT_JUDGED,
+        chosen_second=NOT_JUDGED,
     )
 
 
-def without_cost(outcome: Outcome) -> Outcome:
-    """Return an outcome whose cost counts for another pair of its list."""
-    return replace(outcome, attempts=0, latency_s=0.0, prompt_tokens=0, completion_tokens=0)
+def _asked_together(labelled: LabelledLine, run: RunContext) -> list[Sequence[LabelledPair]]:
+    """Return the pairs of a line as they are judged: each alone, or all in a list."""
+    right, wrong = labelled.pairs[-1].places
+    if run.plan.is_listwise and right + wrong + 2 <= run.plan.lists.list_size:
+        return [labelled.pairs]
+    return [[pair] for pair in labelled.pairs]
+
+
+def _iter_lines(
+    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None]
+) -> Iterator[tuple[int, Record, LabelledLine, str | None]]:
+    """Yield number, record, pairs and principle of all readable lines. A repeated pair is a bad
+    line.
+    """
+    settings = run.settings.input
+    requirements = [parse_requirement(text) for text in settings.require_metadata]
+    first_lines: dict[str, int] = {}
+    for line in source.iter_lines():
+        try:
+            if line.oversize is not None:
+                raise BadLineError(
+                    f"{line.oversize:,} bytes long, more than max_line_bytes = "
+                    f"{settings.max_line_bytes:,}"
+                )
+            record = parse_record(line.raw)
+            check_declared(record, requirements)
+            labelled = parse_labelled(record, line.number)
+            for pair in labelled.pairs:
+                if pair.key in first_lines:  # two verdicts on one pair are not two observations
+                    raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
+            shown = Rollout(labelled.conversation, None, labelled.principle)
+            shown = run.plan.with_chosen_fields(shown, record)
+            for name in run.plan.missing_fields(shown):
+                setting = SettingRef(name, getattr(run.plan, name))
+                raise UnreadableRecordError("nothing under ", setting)
+        except (BadLineError, UnreadableRecordError) as error:
+            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
+            on_reject(RejectRecord(line=line.number, reason=str(error), text=text))
+            continue
+        first_lines |= dict.fromkeys((pair.key for pair in labelled.pairs), line.number)
+        yield line.number, record, labelled, shown.principle
+
+
+def judged_pairs(task: Task, pairs: LabelledPairs, run: RunContext) -> tuple[PairRecord, ...]:
+    """Return the pairs with what the judges of the job say about them; blocks."""
+    judges = [judge.name for judge in run.plan.judges]
+    scored = ScoredInput(task.places.scored, task.places.scored_files)
+    judged: list[PairRecord] = []
+    with ScoredRun(
+        scored, run.settings, kept_of=lambda record: {_ID_FIELD: record[_ID_FIELD]}
+    ) as groups:
+        groups.read(run.store)
+        for group in groups.iter_groups():
+            answers = answers_by_pair(group.comparisons)
+            asked = pairs.groups[group.members[0].record[_ID_FIELD]]
+            for number, (shown, pair) in enumerate(asked):
+                # A list is one request for all of its pairs.
+                of_order = partial(order_of, judges=judges, is_paid=number == 0)
+                judged.append(
+                    replace(
+                        pair,
+                        chosen_first=of_order(answers[shown], chosen_first=True),
+                        chosen_second=of_order(answers[shown[::-1]], chosen_first=False),
+                    )
+                )
+    return tuple(judged)

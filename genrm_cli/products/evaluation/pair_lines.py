@@ -1,15 +1,16 @@
-"""Read a labelled line: a question and two answers, one of which is known to be better."""
+"""Read a labelled line: a question, and answers of which some are known to be better."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
 from genrm_cli.rollouts.reading.record_fields import principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt
-from genrm_cli.rollouts.rollout import Rollout, Text, Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 from genrm_cli.texts.reasoning import split_reasoning, strip_end_tokens
 
 # JudgeBench, RewardBench and RM-Bench, and the names of our own formats
@@ -25,28 +26,40 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers to one conversation. The chosen one is known to be better.
+    """A chosen answer of a line against a rejected one.
 
     Attributes:
         key: identifies the pair by its content, so that runs over different files can be matched.
-        item: the key of the line's first pair. Pairs of one line share question and answers, so a
-            line is one independent observation, regardless of its number of pairs.
-        id: name of the pair in the line, or else `line:` and its number. A suffix such as `#1-3`
-            gives the styles of chosen and rejected, from 1, if the line has several.
-        category: category in the line; None if it has none.
-        places: positions of both answers among the better and the other ones of the line, from 0.
-        rollouts: the better answer and the other one, both without reasoning.
+        id: name of the line, or else `line:` and its number. A suffix such as `#1-3` gives the
+            styles of chosen and rejected, from 1, if the line has several.
+        places: positions of both answers among the chosen and the rejected ones, from 0.
     """
 
     key: str
-    item: str
     id: str
-    category: str | None
     places: tuple[int, int]
-    rollouts: tuple[Rollout, ...]
+    chosen: str
+    rejected: str
 
 
-def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledLine:
+    """A conversation and its pairs of answers, without their reasoning.
+
+    Attributes:
+        pairs: each chosen answer against each rejected one. They share question and answers, so a
+            line is one independent observation, regardless of their number.
+        category: category in the line; None if it has none.
+        principle: what the line says to judge by.
+    """
+
+    conversation: tuple[Turn, ...]
+    pairs: tuple[LabelledPair, ...]
+    category: str | None
+    principle: str | None
+
+
+def parse_labelled(record: Record, line: int) -> LabelledLine:
     """Parse a labelled line: one pair, or each chosen style against each rejected one.
 
     Args:
@@ -59,55 +72,46 @@ def parse_pairs(record: Record, line: int) -> list[LabelledPair]:
         UnreadableRecordError: it is none of these, or the two answers are the same; the message
             says why.
     """
+    conversation, chosen, rejected = _sides_of(record)
+    name = _first_of(record, _ID_FIELDS) or f"line:{line}"
+    principle = principle_of(record)
+    pairs = []
+    for places in product(range(len(chosen)), range(len(rejected))):
+        better = chosen[places[0]]
+        worse = rejected[places[1]]
+        if better == worse:
+            raise UnreadableRecordError("chosen and rejected are the same text")
+        style = f"#{places[0] + 1}-{places[1] + 1}" if len(chosen) * len(rejected) > 1 else ""
+        content = json.dumps([conversation, better, worse, style, principle])
+        key = hashlib.sha256(content.encode()).hexdigest()[:_KEY_DIGITS]
+        pairs.append(LabelledPair(key, name + style, places, better, worse))
+    return LabelledLine(
+        conversation=conversation,
+        pairs=tuple(pairs),
+        category=_first_of(record, _CATEGORY_FIELDS),
+        principle=principle,
+    )
+
+
+def _sides_of(record: Record) -> tuple[tuple[Turn, ...], Sequence[str], Sequence[str]]:
+    """Return the conversation, the chosen answers and the rejected ones."""
     if "response_A" in record or "response_B" in record:
-        return _pairs_of(
-            record, line, _conversation_of(record, "question"), *_sides_by_label(record)
-        )
+        return _conversation_of(record, "question"), *_sides_by_label(record)
     if "chosen" not in record or "rejected" not in record:
         raise UnreadableRecordError(f"no labelled pair; {_EXPECTED}")
     if _is_styles(record["chosen"]) or _is_styles(record["rejected"]):
         sides = _styles_of(record, "chosen"), _styles_of(record, "rejected")
-        return _pairs_of(record, line, _conversation_of(record, "prompt"), *sides)
+        return _conversation_of(record, "prompt"), *sides
     before_chosen, chosen = _answer_of(record, "chosen")
     before_rejected, rejected = _answer_of(record, "rejected")
     if before_chosen != before_rejected:
         raise UnreadableRecordError("chosen and rejected are answers to different conversations")
-    prompt = (
-        _conversation_of(record, "prompt")
-        if record.get("prompt") is not None or not before_chosen
-        else ()
-    )
-    repeated = set(prompt) <= set(before_chosen)  # many data sets repeat the prompt in both answers
-    conversation = before_chosen if repeated else prompt + before_chosen
-    return _pairs_of(record, line, conversation, [chosen], [rejected])
-
-
-def _pairs_of(
-    record: Record,
-    line: int,
-    conversation: tuple[Turn, ...],
-    chosen: Sequence[str],
-    rejected: Sequence[str],
-) -> list[LabelledPair]:
-    name = _first_of(record, _ID_FIELDS) or f"line:{line}"
-    category = _first_of(record, _CATEGORY_FIELDS)
-    principle = principle_of(record)
-    several = len(chosen) > 1 or len(rejected) > 1
-    item = ""
-    pairs = []
-    for i, better in enumerate(chosen, 1):
-        for j, worse in enumerate(rejected, 1):
-            if better == worse:
-                raise UnreadableRecordError("chosen and rejected are the same text")
-            style = f"#{i}-{j}" if several else ""
-            key = _key_of(conversation, better, worse, style, principle)
-            item = item or key
-            rollouts = tuple(
-                Rollout(conversation, (Text(answer),), principle) for answer in (better, worse)
-            )
-            places = (i - 1, j - 1)
-            pairs.append(LabelledPair(key, item, name + style, category, places, rollouts))
-    return pairs
+    prompt: tuple[Turn, ...] = ()
+    if record.get("prompt") is not None or not before_chosen:
+        prompt = _conversation_of(record, "prompt")
+    # Many data sets repeat the prompt in both answers.
+    repeated = set(prompt) <= set(before_chosen)
+    return before_chosen if repeated else prompt + before_chosen, [chosen], [rejected]
 
 
 def _sides_by_label(record: Record) -> tuple[list[str], list[str]]:
@@ -162,8 +166,11 @@ def _text_of(record: Record, name: str) -> str:
 
 
 def _without_reasoning(text: str) -> str:
-    """Return an answer as rollouts are read: without reasoning and end tokens."""
-    return strip_end_tokens(split_reasoning(text)[1])[0]
+    """Return an answer as rollouts are read: without reasoning and end tokens; a blank one is
+    empty.
+    """
+    answer = strip_end_tokens(split_reasoning(text)[1])[0]
+    return answer if answer.strip() else ""
 
 
 def _first_of(record: Record, names: Sequence[str]) -> str | None:
@@ -172,13 +179,6 @@ def _first_of(record: Record, names: Sequence[str]) -> str | None:
         if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
             return str(value)
     return None
-
-
-def _key_of(
-    conversation: tuple[Turn, ...], chosen: str, rejected: str, style: str, principle: str | None
-) -> str:
-    text = json.dumps([conversation, chosen, rejected, style, principle])
-    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def _shown(value: object) -> str:

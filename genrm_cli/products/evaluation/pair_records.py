@@ -1,87 +1,209 @@
-"""The pairs of a result file."""
+"""The pairs of a result, and what judges answered about them."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from itertools import zip_longest
+from statistics import fmean
+from typing import Literal
 
 from genrm_cli.groups.comparisons import join_verdicts
-from genrm_cli.groups.line_records import outcome_fields
-from genrm_cli.judging.profiles.answer import verdict_of_grades
-from genrm_cli.products.evaluation.accuracy import OrderRecord, PairRecord, Repeat, preference_of
-from genrm_cli.products.evaluation.labelled_pairs import Case
-from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
-
-_NOT_ASKED = Outcome(Failure(FailureKind.NOT_ASKED, "not asked"))
+from genrm_cli.groups.line_records import FailureRecord
+from genrm_cli.metrics.figures import rounded
+from genrm_cli.scored.lines import NOT_ASKED, PairAnswer
+from genrm_cli.verdicts import MIDDLE_RANKING, FailureKind, Verdict, preferred, sign_of
 
 
-def record_of(case: Case, judges: int) -> PairRecord:
-    """Return a pair with the joint verdicts of this many judges."""
-    return PairRecord(
-        id=case.pair.id,
-        item=case.pair.item,
-        line=case.line,
-        category=case.pair.category,
-        chosen_index=case.pair.places[0],
-        rejected_index=case.pair.places[1],
-        chosen_chars=case.chosen_chars,
-        rejected_chars=case.rejected_chars,
-        chosen_first=_order_of(case, judges, chosen_first=True),
-        chosen_second=_order_of(case, judges, chosen_first=False),
-    )
+class Preference(StrEnum):
+    """Whether a verdict prefers the chosen response."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    TIE = "tie"
 
 
-def _order_of(case: Case, judges: int, *, chosen_first: bool) -> OrderRecord:
-    by_judge = [_outcomes_of(case, judge, chosen_first) or [_NOT_ASKED] for judge in range(judges)]
-    outcome = _joined([_joined(repeats) for repeats in by_judge])
-    verdict = outcome.result if isinstance(outcome.result, Verdict) else None
-    repeats = zip_longest(*by_judge, fillvalue=_NOT_ASKED)
+Repeat = Literal["right", "wrong", "tie", "unreadable"]
+"""An answer of the judge as the user sees it: a preference, or a reply without a verdict."""
+_CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRecord:
+    """The result of a pair in one order; without a verdict, `result` is None.
+
+    Calls, tokens and latency are those of this run, or of the run that filled the journal.
+
+    Attributes:
+        repeats: the answer of each repeat; None where no reply came.
+    """
+
+    result: Preference | None
+    repeats: tuple[Repeat | None, ...]
+    score_1: float | None
+    score_2: float | None
+    ranking: float | None
+    failure: FailureRecord | None
+    attempts: int
+    latency_s: float
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None for a failure."""
+        if self.score_1 is None or self.score_2 is None or self.ranking is None:
+            return None
+        return Verdict(self.score_1, self.score_2, self.ranking)
+
+    @property
+    def credit(self) -> float | None:
+        """1 for right, 0 for wrong, 0.5 for a tie; None without a verdict."""
+        return None if self.result is None else _CREDIT[self.result]
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the judge was asked."""
+        return self.failure is None or self.failure.kind != FailureKind.NOT_ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRecord:
+    """The results of one labelled pair.
+
+    Attributes:
+        item: identifies the line that the pair comes from; pairs of one line are not independent of
+            each other.
+        chosen_index: position of the chosen response among those of its line, from 0.
+        rejected_index: that of the rejected response.
+        chosen_first: the result with the chosen response shown first.
+        chosen_second: the result with the chosen response shown second.
+    """
+
+    id: str
+    item: str
+    line: int
+    category: str | None
+    chosen_index: int
+    rejected_index: int
+    chosen_chars: int
+    rejected_chars: int
+    chosen_first: OrderRecord
+    chosen_second: OrderRecord
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Positions of the chosen and of the rejected response among those of the line."""
+        return self.chosen_index, self.rejected_index
+
+    @property
+    def orders(self) -> tuple[OrderRecord, OrderRecord]:
+        """Both orders."""
+        return self.chosen_first, self.chosen_second
+
+    @property
+    def has_both(self) -> bool:
+        """Whether both orders have a verdict."""
+        return self.chosen_first.result is not None and self.chosen_second.result is not None
+
+    @property
+    def credit(self) -> float | None:
+        """The mean credit of the orders with a verdict; None without one."""
+        known = [order.credit for order in self.orders if order.credit is not None]
+        return fmean(known) if known else None
+
+    @property
+    def result(self) -> float | None:
+        """1 if both orders together are right more often, 0 if wrong, else 0.5; None without a
+        verdict.
+        """
+        return None if self.credit is None else credit_of_lead(self.credit - 0.5)
+
+    @property
+    def leads(self) -> tuple[float | None, float | None]:
+        """How strongly the verdict of each order prefers the chosen response; below 0 for the other
+        one.
+        """
+        first, second = (order.verdict for order in self.orders)
+        return (
+            None if first is None else _lead_of(first),
+            None if second is None else -_lead_of(second),
+        )
+
+    @property
+    def joint_credit(self) -> float | None:
+        """The credit of both orders together: where they disagree, the stronger preference counts.
+        None without a verdict.
+        """
+        known = [lead for lead in self.leads if lead is not None]
+        return credit_of_lead(sum(known)) if known else None
+
+
+def credit_of_lead(lead: float) -> float:
+    """Return 1 if a lead is for the chosen response, 0 if it is for the other one, else 0.5."""
+    return (1 + sign_of(rounded(lead))) / 2
+
+
+def _lead_of(verdict: Verdict) -> float:
+    """Return how strongly a verdict prefers the response shown first."""
+    return verdict.score_1 - verdict.score_2 + MIDDLE_RANKING - verdict.ranking
+
+
+def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
+    """Return the response that a verdict prefers, by the scores or, if these are equal, the
+    ranking.
+    """
+    lead = preferred(verdict)
+    if not lead:
+        return Preference.TIE
+    return Preference.RIGHT if (lead > 0) == chosen_first else Preference.WRONG
+
+
+def order_of(
+    answers: Sequence[PairAnswer], judges: Sequence[str], *, chosen_first: bool, is_paid: bool
+) -> OrderRecord:
+    """Return the result of a pair in one order.
+
+    Args:
+        answers: about the pair in this order, repeat by repeat.
+        judges: names of the panel.
+        chosen_first: whether the chosen response was shown first.
+        is_paid: whether the cost of the requests counts for this pair.
+    """
+    by_judge = [[each for each in answers if each.record.judge == name] for name in judges]
+    joint = join_verdicts([_joint(each) for each in by_judge])
+    paid = [each.record for each in answers] if is_paid else []
     return OrderRecord(
-        **outcome_fields(outcome, verdict),
-        result=None if verdict is None else preference_of(verdict, chosen_first=chosen_first),
-        repeats=tuple(_repeat_of(_joined(each), chosen_first) for each in repeats),
+        result=None if joint is None else preference_of(joint, chosen_first=chosen_first),
+        repeats=tuple(_repeat_of(each, chosen_first) for each in zip_longest(*by_judge)) or (None,),
+        score_1=None if joint is None else joint.score_1,
+        score_2=None if joint is None else joint.score_2,
+        ranking=None if joint is None else joint.ranking,
+        failure=None if joint is not None else _failure_of(by_judge[0][:1]),
+        attempts=sum(each.attempts for each in paid),
+        latency_s=max((each.latency_s for each in paid), default=0.0),
+        prompt_tokens=sum(each.prompt_tokens for each in paid),
+        completion_tokens=sum(each.completion_tokens for each in paid),
     )
 
 
-def _outcomes_of(case: Case, judge: int, chosen_first: bool) -> list[Outcome]:
-    """Return the outcomes of an order; grades of single responses become verdicts on both."""
-    others = case.outcomes.get((judge, not chosen_first), ())
-    pairs = zip_longest(case.outcomes.get((judge, chosen_first), ()), others, fillvalue=_NOT_ASKED)
-    return [_as_verdict(outcome, other) for outcome, other in pairs if outcome is not _NOT_ASKED]
+def _joint(answers: Iterable[PairAnswer | None]) -> Verdict | None:
+    return join_verdicts([each.verdict for each in answers if each is not None])
 
 
-def _as_verdict(outcome: Outcome, other: Outcome) -> Outcome:
-    """Return an outcome whose grades are a verdict, with those of the other response where it was
-    graded alone.
+def _failure_of(answers: Sequence[PairAnswer | None]) -> FailureRecord | None:
+    return answers[0].failure if answers and answers[0] is not None else NOT_ASKED
+
+
+def _repeat_of(answers: Sequence[PairAnswer | None], chosen_first: bool) -> Repeat | None:
+    """Return the answer of the panel in one repeat; of one without a verdict, that of its first
+    judge.
     """
-    if not isinstance(outcome.result, Grades):
-        return outcome
-    grades = outcome.result.values
-    if len(grades) == 1:
-        if not isinstance(other.result, Grades):
-            return replace(outcome, result=other.result)
-        grades = (*grades, *other.result.values)
-    return replace(outcome, result=verdict_of_grades(*grades))
+    joint = _joint(answers)
+    if joint is not None:
+        return preference_of(joint, chosen_first=chosen_first).value
+    failure = _failure_of(answers)
+    return "unreadable" if failure is not None and failure.kind.is_parse_failure else None
 
 
-def _joined(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return one outcome for several: the mean of their verdicts or the first failure, with the
-    cost of all.
-    """
-    if len(outcomes) == 1:
-        return outcomes[0]
-    verdicts = [each.result for each in outcomes if isinstance(each.result, Verdict)]
-    return replace(
-        outcomes[0],
-        result=join_verdicts(verdicts) or outcomes[0].result,
-        attempts=sum(each.attempts for each in outcomes),
-        latency_s=max(each.latency_s for each in outcomes),
-        prompt_tokens=sum(each.prompt_tokens for each in outcomes),
-        completion_tokens=sum(each.completion_tokens for each in outcomes),
-    )
-
-
-def _repeat_of(outcome: Outcome, chosen_first: bool) -> Repeat | None:
-    if isinstance(outcome.result, Verdict):
-        return preference_of(outcome.result, chosen_first=chosen_first).value
-    is_reply = isinstance(outcome.result, Failure) and outcome.result.kind.is_parse_failure
-    return "unreadable" if is_reply else None
+NOT_JUDGED = order_of([], [""], chosen_first=True, is_paid=False)
+"""An order that no judge was asked about."""

@@ -19,14 +19,8 @@ import numpy as np
 
 from genrm_cli.errors import InputError, counted, naming
 from genrm_cli.metrics.running_stats import sample_variance, student_95
-from genrm_cli.products.evaluation.accuracy import (
-    OrderRecord,
-    PairRecord,
-    PairShare,
-    Repeat,
-    accuracy_of,
-    means_by_item,
-)
+from genrm_cli.products.evaluation.accuracy import PairShare, accuracy_of, means_by_item
+from genrm_cli.products.evaluation.pair_records import OrderRecord, PairRecord, Repeat
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.typed_json import parse_json
 

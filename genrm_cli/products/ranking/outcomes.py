@@ -17,7 +17,7 @@ class OutcomeTable:
     """Collects outcomes prompt by prompt.
 
     Attributes:
-        policies: names of the policies; it may grow.
+        policies: names of the policies.
         prompts: number of prompts so far, and in `answered`, that each policy answered.
         failed: comparisons without a verdict, by first and second policy.
     """

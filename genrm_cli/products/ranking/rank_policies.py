@@ -5,8 +5,7 @@ pairs in both orders; their verdicts stay in the journal that `genrm score` uses
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -238,27 +237,32 @@ def _read_ranking(
     record: RunRecord | None = None,
 ) -> Ranking:
     """Return the ranking of scored rollouts; `record` describes the run that asked for it."""
-    names: list[str] = [] if policy_field else _names_of(uris)
-    numbers = {name: number for number, name in enumerate(names)}
-    with _reading(scored, names, policy_field, run) as groups:
-        for group in groups.iter_groups():
-            for member in group.members:
-                name = member.record.get(_POLICY)
-                if name is not None and name not in numbers:
-                    numbers[name] = len(names)
-                    names.append(name)
-        _refuse_names(names, policy_field, scored.name)
-        table = OutcomeTable(names)
-        left_out = Counter[str]()
+    files = _names_of(uris)
+    numbers: dict[str, int] = {}
+
+    def policy_of(record: Record) -> Record:
+        if policy_field is not None:
+            return {_POLICY: _name_at(record, policy_field)}
+        # Files are read in their order: as many are finished as come before this one.
+        return {_POLICY: files[len(groups.files)]}
+
+    if policy_field is None:
+        numbers = {name: number for number, name in enumerate(files)}
+    table = OutcomeTable([])
+    left_out = Counter[str]()
+    with ScoredRun(scored, run.settings, kept_of=policy_of) as groups:
+        groups.read(run.store)
         for group in groups.iter_groups():
             policies = {
-                member.line.index: numbers[name]
+                member.line.index: numbers.setdefault(member.record[_POLICY], len(numbers))
                 for member in group.members
-                if (name := member.record.get(_POLICY)) is not None
+                if member.record[_POLICY] is not None
             }
             add_group(group, policies, table, left_out)
         judge = ", ".join(sorted(groups.judges))
         metrics = record or groups.metrics
+    names = table.policies = list(numbers)
+    _refuse_names(names, policy_field, scored.name)
     outcomes = table.outcomes()
     if not table.prompts:
         raise InputError(
@@ -285,19 +289,3 @@ def _read_ranking(
         left_out=dict(sorted(left_out.items())),
         sentence=sentence_of(board, judge),
     )
-
-
-@contextmanager
-def _reading(
-    scored: ScoredInput, names: Sequence[str], path: str | None, run: RunContext
-) -> Iterator[ScoredRun]:
-    """Read scored rollouts, each with the name of its policy."""
-    policy_of: Callable[[Record], Record]
-    if path is not None:
-        policy_of = lambda record: {_POLICY: _name_at(record, path)}  # noqa: E731
-    else:
-        # Files are read in their order: as many are finished as come before this one.
-        policy_of = lambda record: {_POLICY: names[len(groups.files)]}  # noqa: E731
-    with ScoredRun(scored, run.settings, kept_of=policy_of) as groups:
-        groups.read(run.store)
-        yield groups

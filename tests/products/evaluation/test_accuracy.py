@@ -11,13 +11,13 @@ from judged_pairs import judged_pair
 
 from genrm_cli.metrics.running_stats import Estimated, wilson_interval
 from genrm_cli.products.evaluation.accuracy import (
+    EVEN,
     PairShare,
-    Preference,
     evaluate,
     evaluate_by_category,
     pairs_to_tell,
-    preference_of,
 )
+from genrm_cli.products.evaluation.pair_records import Preference, preference_of
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
 RIGHT = Preference.RIGHT
@@ -262,17 +262,23 @@ def test_intervals_of_averaged_orders_hold_the_accuracy(consistent):
     assert widths / 400 == pytest.approx(0.23 if consistent > 0.5 else 0.18, abs=0.02)
 
 
+def to_tell(*share):
+    """Return how many pairs would tell an accuracy from a coin."""
+    accuracy = PairShare(*share)
+    return pairs_to_tell(accuracy, EVEN, accuracy)
+
+
 def test_a_judge_that_may_be_a_coin_needs_more_pairs():
     """The number tells in four of five evaluations, and there is none for a judge that is told
-    apart or is no better, or for a few pairs.
+    apart or is no better, or for a few lines, however many pairs they have.
     """
-    needed = pairs_to_tell(PairShare(0.6, *wilson_interval(0.6, 40), 40, 40))
+    needed = to_tell(0.6, *wilson_interval(0.6, 40), 40, 40)
     power = sum(
         comb(needed, right) * 0.6**right * 0.4 ** (needed - right)
         for right in range(needed + 1)
         if wilson_interval(right / needed, needed)[0] > 0.5
     )
     assert power == pytest.approx(0.8, abs=0.03)
-    assert pairs_to_tell(PairShare(0.6, 0.2, 0.9, 9, 9)) is None
-    assert pairs_to_tell(PairShare(0.6, 0.51, 0.68, 400, 400)) is None
-    assert pairs_to_tell(PairShare(0.5, 0.4, 0.6, 40, 40)) is None
+    assert to_tell(0.6, 0.2, 0.9, 99, 9) is None
+    assert to_tell(0.6, 0.51, 0.68, 400, 400) is None
+    assert to_tell(0.5, 0.4, 0.6, 40, 40) is None

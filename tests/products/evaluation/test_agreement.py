@@ -7,8 +7,8 @@ import pytest
 from judged_pairs import judged_pair
 
 from genrm_cli.metrics.running_stats import Estimated
-from genrm_cli.products.evaluation.accuracy import Preference
 from genrm_cli.products.evaluation.grid import agreement_text, pair_agreement
+from genrm_cli.products.evaluation.pair_records import Preference
 
 
 def pairs_of(opinions, noise, seed, lean=0.0):

@@ -3,8 +3,9 @@
 import pytest
 from judged_pairs import judged_pair
 
-from genrm_cli.products.evaluation.accuracy import Preference, accuracy_of
+from genrm_cli.products.evaluation.accuracy import accuracy_of
 from genrm_cli.products.evaluation.benchmarks import benchmark_scores
+from genrm_cli.products.evaluation.pair_records import Preference
 from genrm_cli.verdicts import FailureKind
 
 RIGHT = Preference.RIGHT

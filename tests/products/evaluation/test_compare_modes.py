@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.pairing.lists import ListPlan
-from genrm_cli.products.evaluation.pair_job import ListsInBothOrders, outcome_for
-from genrm_cli.verdicts import Failure, Grades
+from genrm_cli.products.evaluation.pair_job import ListsInBothOrders
 
 WORDS = "word " * 8
 
@@ -62,28 +60,6 @@ def test_lists_show_each_pair_in_both_orders(n):
     assert lists[::2] == [
         each._replace(repeat=2 * each.repeat) for each in ListPlan(8, 2).iter_lists(n, "key")
     ]
-
-
-def record_of(shown: tuple[int, ...], *grades: float | None) -> ComparisonRecord:
-    """Return the comparison record of a list."""
-    return ComparisonRecord(
-        **dict.fromkeys(("score_1", "score_2", "ranking", "failure", "i", "j")),
-        **{"attempts": 1, "latency_s": 0.0, "prompt_tokens": 0, "completion_tokens": 0},
-        **{"format": 1, "group": "g", "judge_idx": 0, "judge": "m"},
-        grades=grades,
-        shown=shown,
-    )
-
-
-def test_a_pair_has_the_scores_that_the_list_gives_its_responses():
-    """In the order shown; a response that is left out, or is not shown, gives no verdict."""
-    graded = record_of((2, 1, 0), 1.0, 3.0, 5.0)
-    chosen_first, outcome = outcome_for(0, 2, graded)
-    assert (chosen_first, outcome.result, outcome.attempts) == (False, Grades((1.0, 5.0)), 1)
-    assert outcome_for(0, 3, graded) is None
-    partial = record_of((2, 1, 0), 1.0, None, 3.0)
-    assert outcome_for(0, 2, partial)[1].result == Grades((1.0, 3.0))
-    assert isinstance(outcome_for(1, 2, partial)[1].result, Failure)
 
 
 def test_a_line_that_is_longer_than_a_list_is_shown_as_pairs(lines, call, judge_server):

@@ -9,9 +9,11 @@ from judged_pairs import judged_pair
 from markupsafe import escape
 
 from genrm_cli.errors import UsageError
-from genrm_cli.products.evaluation.accuracy import PairRecord, Preference, evaluate
+from genrm_cli.products.evaluation.accuracy import evaluate
 from genrm_cli.products.evaluation.evaluate import EvalResult
-from genrm_cli.products.evaluation.grid import GridCell, GridResult, compare_cells, parse_grid
+from genrm_cli.products.evaluation.grid import GridResult, compare_cells
+from genrm_cli.products.evaluation.grid_file import GridCell, parse_grid
+from genrm_cli.products.evaluation.pair_records import PairRecord, Preference
 from genrm_cli.settings import settings_from
 
 RIGHT = Preference.RIGHT
@@ -194,15 +196,15 @@ def test_cells_come_from_axes_and_tables():
         ({"axis": {}}, "unknown key 'axis'"),
         ({"axes": {"model": "a"}}, "Expected `array`, got `str`"),
         ({"cell": {"model": "a"}}, "Expected `array`, got `object`"),
-        ({"cell": [{"modle": "a"}]}, "unknown setting 'modle'"),
+        ({"cell": [{"modle": "a"}]}, "a cell cannot set 'modle'; it sets .*criteria"),
         ({"cell": [{"criteria": True}]}, "no \\[criteria\\]"),
         ({"cell": [{"name": "x"}, {"name": "x"}]}, "two cells are named 'x'"),
         ({"axes": {"repeats": list(range(201))}}, "201 cells"),
         ({"axes": dict.fromkeys(("model", "principle", "judge_id"), ["x"] * 999)}, "997,002,999 c"),
         ({"cell": [{"criteria": "x"}]}, "criteria is true or false"),
         ({"cell": [{"name": 3}]}, "the name 3 of a cell is not text"),
-        ({"cell": [{"seed": 1}]}, "seed is the same for all cells; a cell sets .*criteria"),
-        ({"cell": [{"max_calls": 1}]}, "max_calls is the same for all cells"),
+        ({"cell": [{"seed": 1}]}, "a cell cannot set 'seed'"),
+        ({"cell": [{"max_calls": 1}]}, "a cell cannot set 'max_calls'"),
     ],
 )
 def test_a_grid_that_makes_no_sense_is_refused(table, message):

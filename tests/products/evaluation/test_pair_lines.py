@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.jobs.context import new_run
-from genrm_cli.products.evaluation.labelled_pairs import read_pairs
-from genrm_cli.products.evaluation.pair_job import job_of
-from genrm_cli.products.evaluation.pair_lines import parse_pairs
+from genrm_cli.products.evaluation.pair_job import job_of, read_pairs, task_in
+from genrm_cli.products.evaluation.pair_lines import parse_labelled
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.settings import settings_from
@@ -51,15 +50,10 @@ def assistant(text):
     return {"role": "assistant", "content": text}
 
 
-def only(record, line=1):
-    """Return the only pair of a record."""
-    (pair,) = parse_pairs(record, line)
-    return pair
-
-
-def answers_of(pair):
-    """Return the chosen answer and the rejected one."""
-    return tuple(rollout.answer for rollout in pair.rollouts)
+def answers_of(line):
+    """Return the answers of the only pair of a line: the chosen one and the rejected one."""
+    (pair,) = line.pairs
+    return pair.chosen, pair.rejected
 
 
 @pytest.mark.parametrize(
@@ -75,32 +69,29 @@ def test_a_line_names_the_better_answer_and_the_pair(record, answers, name, cate
     """By its label, or as chosen and rejected. Its id may be a number, and is that of the line
     without one; source and subset are categories.
     """
-    pair = only(record, line=12)
-    assert (answers_of(pair), pair.id, pair.category) == (answers, name, category)
-    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
-    assert pair.rollouts[0].principle is None
+    line = parse_labelled(record, 12)
+    assert (answers_of(line), line.pairs[0].id, line.category) == (answers, name, category)
+    assert (line.conversation, line.principle) == ((Turn("user", "Q?"),), None)
 
 
 def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
     """Each chosen style meets each rejected one; the pairs have names of their own and one item."""
-    pairs = parse_pairs(RM_BENCH, 3)
-    assert [(pair.id, pair.rollouts[0].answer, pair.rollouts[1].answer) for pair in pairs][:4] == [
+    line = parse_labelled(RM_BENCH, 3)
+    assert [(pair.id, pair.chosen, pair.rejected) for pair in line.pairs][:4] == [
         ("x#1-1", "a", "d"),
         ("x#1-2", "a", "e"),
         ("x#1-3", "a", "f"),
         ("x#2-1", "b", "d"),
     ]
-    assert len(pairs) == len({pair.key for pair in pairs}) == 9
-    assert {pair.item for pair in pairs} == {pairs[0].key}
-    assert {pair.category for pair in pairs} == {"math"}
+    assert len(line.pairs) == len({pair.key for pair in line.pairs}) == 9
+    assert line.category == "math"
 
 
 def test_the_prompt_may_be_messages():
     """All turns are the conversation."""
     prompt = [{"role": "system", "content": "Be brief."}, user("Q?"), assistant("A?"), user("Q!")]
-    pair = only({"prompt": prompt, "chosen": "good", "rejected": "bad"})
-    roles = [turn.role for turn in pair.rollouts[0].prompt]
-    assert roles == ["system", "user", "assistant", "user"]
+    line = parse_labelled({"prompt": prompt, "chosen": "good", "rejected": "bad"}, 1)
+    assert [turn.role for turn in line.conversation] == ["system", "user", "assistant", "user"]
 
 
 ANSWERS = {"chosen": [assistant("good")], "rejected": [assistant("bad")]}
@@ -125,15 +116,15 @@ def test_answers_may_be_messages_and_hold_reasoning(record):
     """The last assistant turn is the answer; a prompt that stands in both places is shown once, and
     what stands in <think> never.
     """
-    pair = only(record)
-    assert pair.rollouts[0].prompt == (Turn("user", "Q?"),)
-    assert answers_of(pair) == ("good", "bad")
+    line = parse_labelled(record, 1)
+    assert line.conversation == (Turn("user", "Q?"),)
+    assert answers_of(line) == ("good", "bad")
 
 
 def test_a_principle_of_the_line_is_kept():
     """The line may say what to judge by."""
-    (pair,) = parse_pairs({**REWARDBENCH, "principle": "Be brief."}, 1)
-    assert pair.rollouts[0].principle == "Be brief."
+    line = parse_labelled({**REWARDBENCH, "principle": "Be brief."}, 1)
+    assert line.principle == "Be brief."
 
 
 @pytest.mark.parametrize(
@@ -169,7 +160,7 @@ def test_a_bad_line_says_what_is_wrong(change, reason):
     reason.
     """
     with pytest.raises(UnreadableRecordError, match=reason):
-        parse_pairs(
+        parse_labelled(
             {**(REWARDBENCH if change.keys() <= REWARDBENCH.keys() else JUDGEBENCH), **change}, 1
         )
 
@@ -177,7 +168,7 @@ def test_a_bad_line_says_what_is_wrong(change, reason):
 def test_another_shape_is_refused_with_what_was_expected():
     """The reason names the fields of all shapes."""
     with pytest.raises(UnreadableRecordError, match=r"response_A.*chosen"):
-        parse_pairs({"prompt": "Q?", "completion": "a"}, 1)
+        parse_labelled({"prompt": "Q?", "completion": "a"}, 1)
 
 
 ODD = [
@@ -218,11 +209,11 @@ ODD = [
 def test_any_record_is_pairs_or_a_reason(record):
     """Whatever stands in the fields, they give pairs with two different answers, or are refused."""
     try:
-        pairs = parse_pairs(record, 1)
+        line = parse_labelled(record, 1)
     except UnreadableRecordError:
         return
-    assert pairs
-    assert all(pair.rollouts[0].answer != pair.rollouts[1].answer for pair in pairs)
+    assert line.pairs
+    assert all(pair.chosen != pair.rejected for pair in line.pairs)
 
 
 TEXTS = [
@@ -247,29 +238,37 @@ def test_the_file_job_reads_what_the_labelled_line_says(text, tmp_path):
     source = tmp_path / "pairs.jsonl"
     line = {"prompt": prompt, "chosen": text, "rejected": "other", "principle": text}
     source.write_text(json.dumps(line))
-    rollouts = tmp_path / "rollouts.jsonl"
+    task = task_in(str(tmp_path / "job"), "-")
+    Path(task.uri).parent.mkdir()
     with run.open_source(str(source)) as opened:
-        read_pairs(opened, run, rollouts)
-    pair = only(line)
-    raw = rollouts.read_bytes().splitlines()
+        read_pairs(opened, run, task)
+    labelled = parse_labelled(line, 1)
     settings = job_of(run).settings.input
+    raw = Path(task.uri).read_bytes().splitlines()
     read = [parse_line(Line(1, each), settings)[2][0] for each in raw]
-    for rollout, expected in zip(read, pair.rollouts, strict=True):
-        assert rollout.prompt == expected.prompt
-        assert (rollout.answer, rollout.principle) == (expected.answer, expected.principle)
+    for rollout, answer in zip(read, answers_of(labelled), strict=True):
+        assert (rollout.prompt, rollout.answer) == (labelled.conversation, answer)
+        assert rollout.principle == labelled.principle
+
+
+def key_of(record, line=1):
+    """Return the key of the first pair of a record."""
+    return parse_labelled(record, line).pairs[0].key
 
 
 def test_the_key_depends_on_the_content_and_on_nothing_else():
     """Name, category and line do not change the key; which answer is the better one does."""
-    key = only(JUDGEBENCH).key
-    assert only({**JUDGEBENCH, "pair_id": "other", "source": "x"}, line=9).key == key
-    assert only({"prompt": "Q?", "chosen": "a", "rejected": "b"}).key == key
-    assert only({**JUDGEBENCH, "label": "B>A"}).key != key
-    assert only({**JUDGEBENCH, "question": "R?"}).key != key
+    key = key_of(JUDGEBENCH)
+    assert key_of({**JUDGEBENCH, "pair_id": "other", "source": "x"}, 9) == key
+    assert key_of({"prompt": "Q?", "chosen": "a", "rejected": "b"}) == key
+    assert key_of({**JUDGEBENCH, "label": "B>A"}) != key
+    assert key_of({**JUDGEBENCH, "question": "R?"}) != key
 
 
 def test_every_line_of_the_sample_can_be_read():
     """The sample holds twelve lines of all shapes: ten of one pair, two of nine."""
     lines = SAMPLE.read_text(encoding="utf-8").splitlines()
-    sizes = [len(parse_pairs(json.loads(line), number)) for number, line in enumerate(lines, 1)]
+    sizes = [
+        len(parse_labelled(json.loads(line), number).pairs) for number, line in enumerate(lines, 1)
+    ]
     assert sorted(sizes) == [1] * 10 + [9] * 2

@@ -8,8 +8,10 @@ from judged_pairs import judged_pair
 
 from genrm_cli.cli.judges.eval_text import iter_grid_parts, iter_result_parts
 from genrm_cli.cli.tables import Table
-from genrm_cli.products.evaluation.accuracy import Preference, evaluate
-from genrm_cli.products.evaluation.grid import GridCell, compare_cells
+from genrm_cli.products.evaluation.accuracy import evaluate
+from genrm_cli.products.evaluation.grid import compare_cells
+from genrm_cli.products.evaluation.grid_file import GridCell
+from genrm_cli.products.evaluation.pair_records import Preference
 from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import FailureKind
 
@@ -112,4 +114,4 @@ def test_the_ranking_counts_in_the_strength_of_a_verdict():
         chosen_first=replace(pair.chosen_first, **first),
         chosen_second=replace(pair.chosen_second, **second),
     )
-    assert (pair.lead, pair.joint_credit) == (1.5, 1.0)
+    assert (pair.leads, pair.joint_credit) == ((2.5, -1.0), 1.0)

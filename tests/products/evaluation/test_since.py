@@ -9,7 +9,7 @@ import pytest
 from judged_pairs import judged_pair
 
 from genrm_cli.errors import InputError
-from genrm_cli.products.evaluation.accuracy import Preference
+from genrm_cli.products.evaluation.pair_records import Preference
 from genrm_cli.products.evaluation.since import (
     EarlierResult,
     compare_since,
