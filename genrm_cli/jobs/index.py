@@ -120,8 +120,8 @@ class InputIndex(AbstractContextManager["InputIndex"]):
             prompt = digest_of_gym_input(record)
         why = self.plan.why_not_compared(rollout)
         self.metrics.blank_responses += why is not None and why.reason is Reason.BLANK
-        if why is None:
-            self.metrics.missing_fields.update(self.plan.missing_fields(rollout))
+        if why is None and (missing := self.plan.missing_fields(rollout)):
+            self.metrics.missing_fields.update(missing)
         # A line that is a group in a set stays a group, regardless of other files.
         may_split = self.settings.group_by is None and not (
             rollout.line_is_group and self.sources.are_many

@@ -121,7 +121,7 @@ def test_thoughts_that_only_begin_a_text_are_told_by_their_markers():
         "/think\nis a switch.",
     ):
         assert split_reasoning(text) == ("", text, True)
-        assert find_answer(text) == (0, "")
+        assert find_answer(text)[:2] == (0, "")
 
 
 @given(st.text(alphabet="ab<>/think|[]\n`'\"", max_size=60))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from genrm_cli.judging.requests import BrokenForms, Prompt, Reply, unfinished_reason
-from genrm_cli.texts.reasoning import find_answer, iter_tag_spans, strip_end_tokens
+from genrm_cli.texts.reasoning import find_answer, strip_end_tokens
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
@@ -121,7 +121,7 @@ def _parse_answer(
             f"refused: {excerpt(reply.refusal or 'content_filter')}", FailureKind.REFUSED
         )
     unfinished = unfinished_reason(reply)
-    start = find_answer(reply.text).start
+    start, _, tags = find_answer(reply.text)
     answer = Answer(reply.text[start:], start, unfinished, prompt.broken)
     if not answer.text.strip():
         thought = bool(reply.reasoning.strip() or reply.text.strip())
@@ -137,7 +137,7 @@ def _parse_answer(
         if error.failure.kind is FailureKind.NO_VERDICT and unfinished:
             raise _truncated(unfinished, error.failure.detail) from error
         raise
-    for begin, end in _spans_before_tags(reply.text, answer, opening):
+    for begin, end in _spans_before_tags(reply.text, tags, answer, opening):
         earlier = attempt(read, Answer(reply.text[begin:end], begin, broken=prompt.broken))
         if earlier != parsed and not (
             isinstance(earlier, Failure) and earlier.kind is FailureKind.NO_VERDICT
@@ -156,10 +156,12 @@ def _truncated(reason: str, found: str) -> UnreadableError:
 
 
 def _spans_before_tags(
-    text: str, answer: Answer, opening: re.Pattern[str] | None
+    text: str,
+    tags: Sequence[tuple[int, int]],
+    answer: Answer,
+    opening: re.Pattern[str] | None,
 ) -> Iterator[tuple[int, int]]:
     """Yield the parts of a reply that are answers if the tags after them are quotations."""
-    tags = list(iter_tag_spans(text))
     # What follows a tag that a response held, too, may be a quotation.
     may_quote = any(map(answer.is_held, {text[start:end] for start, end in tags}))
     if not may_quote and (opening is None or opening.match(text) is None):

@@ -1,7 +1,7 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from genrm_cli.json_types import JsonObject, Record
@@ -159,7 +159,7 @@ class Format:
         if self.owns_line:
             return {}
         read = self.fields_in(record)
-        read = replace(read, metadata=read.metadata + self.fields.metadata)
+        read = read._replace(metadata=read.metadata + self.fields.metadata)
         if isinstance(record.get("genrm"), dict):
             # A scored line was accounted for when it was scored, with the settings of that run.
             settled = (*settled, *(name for name in record if part_named(name) is None))
@@ -172,7 +172,7 @@ class Format:
         read = self.fields_in(record)
         if self.owns_line:
             others = (name for name in record if name not in REFERENCES)
-            read = replace(read, metadata=(*read.metadata, *others))
+            read = read._replace(metadata=(*read.metadata, *others))
         return roles_of(record, read, settled)
 
     def refuse_open(self, record: Record, settled: Collection[str] = ()) -> None:

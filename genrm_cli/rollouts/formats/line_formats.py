@@ -68,7 +68,7 @@ def _has_failed(record: Record) -> bool:
 
 def _request_id(record: Record) -> str | None:
     """Return the task of a line whose prompt is in another file: each request has its own id."""
-    names = ((name, identifier(record.get(name))) for name in _REQUEST_IDS)
+    names = ((name, identifier(record[name])) for name in _REQUEST_IDS if name in record)
     return next((f"{name}:{value}" for name, value in names if value is not None), None)
 
 

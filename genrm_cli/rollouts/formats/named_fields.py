@@ -80,7 +80,7 @@ def named_fields(
     def fields_in(record: Record) -> Fields:
         """Return the named fields, and the parts of the prompt that the record has beside them."""
         if not prompts:
-            return replace(resolve_line(record, response_field), metadata=names)
+            return resolve_line(record, response_field)._replace(metadata=names)
         taken = {top_of(record, path) for path in named}
         beside = {key: value for key, value in record.items() if key not in taken}
         for path in prompts:

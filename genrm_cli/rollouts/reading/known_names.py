@@ -5,9 +5,9 @@ as what. Beside the fields of its format, a line may have any others: `account.p
 they hold, and asks here only for names that say whose text it is."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from itertools import chain
+from typing import Literal, NamedTuple
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.values import words
@@ -185,8 +185,7 @@ def likely_role(name: str) -> Role | None:
     return next((_TELLING[word] for word in reversed(words) if word in _TELLING), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(NamedTuple):
     """The fields that a format reads, by role.
 
     A field may have several roles: `messages` often hold prompt and response. Together they say
@@ -208,13 +207,12 @@ class Fields:
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """Return the fields of each role."""
-        return {role: getattr(self, role) for role in self.__slots__}
+        return self._asdict()
 
     def names(self) -> tuple[str, ...]:
         """Return all fields, each once."""
-        return tuple(dict.fromkeys(name for names in self.roles().values() for name in names))
+        return tuple(dict.fromkeys(chain.from_iterable(self)))
 
     def present_in(self, record: JsonObject) -> "Fields":
         """Return the fields that a line has."""
-        roles = self.roles().items()
-        return Fields(**{role: tuple(filter(record.__contains__, names)) for role, names in roles})
+        return Fields(*[tuple(filter(record.__contains__, names)) for names in self])

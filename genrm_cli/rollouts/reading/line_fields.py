@@ -213,7 +213,7 @@ def parts_of(record: JsonObject, read: Fields) -> Fields:
     ]
     beside.sort(key=lambda name: PARTS.index(_plain_last(name)))
     references = tuple(name for name in REFERENCES if name in record and name not in taken)
-    return replace(read, context=(*read.context, *beside), reference=references)
+    return read._replace(context=(*read.context, *beside), reference=references)
 
 
 def with_parts(record: JsonObject, read: Fields, rollouts: Sequence[Rollout]) -> list[Rollout]:

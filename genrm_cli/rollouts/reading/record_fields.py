@@ -88,7 +88,7 @@ def task_of(record: JsonObject) -> str | None:
 
 def index_of(record: JsonObject) -> int | None:
     """Return the index of the rollout in its group; None if the line has none."""
-    values = (integer(record.get(name)) for name in _INDEX_FIELDS)
+    values = (integer(record[name]) for name in _INDEX_FIELDS if name in record)
     return next((value for value in values if value is not None), None)
 
 
