@@ -15,6 +15,16 @@ from genrm_cli.storage.encoding.records import BadLineError, Line, parse_record
 from genrm_cli.storage.source import Source
 
 
+def parse_object(
+    line: Line, settings: InputSettings, on_null: Callable[[str], object] = str
+) -> Record:
+    """Return the record of a line; see `parse_line`."""
+    if line.oversize is not None:
+        most = SettingRef("max_line_bytes", settings.max_line_bytes)
+        raise BadLineError(f"{line.oversize:,} bytes long, more than ", most, kind="too long")
+    return parse_record(line.raw, on_null)
+
+
 def parse_line(
     line: Line,
     settings: InputSettings,
@@ -28,10 +38,7 @@ def parse_line(
         BadLineError: it is too long, or not a JSON object.
         UnreadableRecordError: it has no format, or lacks what it must declare.
     """
-    if line.oversize is not None:
-        most = SettingRef("max_line_bytes", settings.max_line_bytes)
-        raise BadLineError(f"{line.oversize:,} bytes long, more than ", most, kind="too long")
-    record = parse_record(line.raw, on_null)
+    record = parse_object(line, settings, on_null)
     format_ = format_of(record, settings)
     rollouts = format_.read(record)
     if not isinstance(rollouts, list) or not all(isinstance(each, Rollout) for each in rollouts):

@@ -5,8 +5,10 @@ before the first of them appears, and removed after the last: while it exists, t
 it may be a mixture of old and new. The next run then writes them again, with the verdicts of its
 journal. New outputs need no mark: those that readers wait for appear last."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import reduce
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.contract import ANY_MODE, Sink
@@ -79,3 +81,13 @@ class Outputs(AbstractContextManager["Outputs"]):
         if mark is not None:
             with suppress(StorageError):  # the outputs are complete, whether or not it remains
                 mark.remove()
+
+
+def write_one(
+    uri: str, data: bytes, inputs: Sequence[str], store: Store, *, overwrite: bool
+) -> None:
+    """Write a file whole or not at all, as private as the most private input."""
+    mode = reduce(int.__and__, (store.at(each).mode() for each in inputs))
+    with Outputs(store, overwrite, mode=mode) as outputs:
+        outputs.open(uri).write(data)
+        outputs.commit()

@@ -104,7 +104,7 @@ def evaluate(
 ) -> JudgeQuality:
     """Measure the quality of a judge. Prices are per million tokens of prompts and replies."""
     # Flips need both orders: with one of them, a failure would look like a preference.
-    both = [pair for pair in pairs if pair.has_both]
+    both = [pair for pair in pairs if all(order.result for order in pair.orders)]
     longer = accuracy_of(pair for pair in pairs if pair.chosen_chars > pair.rejected_chars)
     shorter = accuracy_of(pair for pair in pairs if pair.chosen_chars < pair.rejected_chars)
     orders = [order for pair in pairs for order in pair.orders]

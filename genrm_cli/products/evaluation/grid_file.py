@@ -63,8 +63,6 @@ def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[Gri
         grid = from_json(_GridFile, table)
     except ValueError as error:
         raise UsageError(f"{where}: {error}.") from error
-    if "name" in grid.axes:
-        raise UsageError(f"{where}: axes has a name; only a [[cell]] has one.")
     count = len(grid.cell) + (math.prod(map(len, grid.axes.values())) if grid.axes else 0)
     if count > _MOST_CELLS:
         raise UsageError(f"{where}: {count:,} cells; at most {_MOST_CELLS}.")

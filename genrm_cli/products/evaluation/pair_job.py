@@ -5,7 +5,7 @@ it is measured on lists: all responses of a line are a group, and each pair gets
 the scores of the list that shows both. Lines that are longer than a list are shown as pairs, so
 that each pair is seen in both orders."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,8 +26,9 @@ from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import Shown, answers_by_pair
+from genrm_cli.scored.parse_lines import parse_object
 from genrm_cli.settings import changed
-from genrm_cli.storage.encoding.records import BadLineError, parse_record, render_record
+from genrm_cli.storage.encoding.records import BadLineError, render_record
 from genrm_cli.storage.source import Source
 
 _MOST_REJECTS = 100  # the result file is one JSON object, held in memory
@@ -151,14 +152,8 @@ def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
         InputError: there is none, or a line is bad and `strict` is set.
     """
     found = LabelledPairs()
-
-    def reject(bad: RejectRecord) -> None:
-        found.rejected_lines += 1
-        if len(found.rejects) < _MOST_REJECTS:
-            found.rejects.append(bad)
-
     with Path(task.uri).open("wb") as sink:
-        for line, record, labelled, principle in _iter_lines(source, run, reject):
+        for line, record, labelled, principle in _iter_lines(source, run, found):
             turns = [{"role": turn.role, "content": turn.text} for turn in labelled.conversation]
             shared: Record = {"prompt": turns}
             if principle is not None:
@@ -217,22 +212,17 @@ def _asked_together(labelled: LabelledLine, run: RunContext) -> list[Sequence[La
 
 
 def _iter_lines(
-    source: Source, run: RunContext, on_reject: Callable[[RejectRecord], None]
+    source: Source, run: RunContext, found: LabelledPairs
 ) -> Iterator[tuple[int, Record, LabelledLine, str | None]]:
-    """Yield number, record, pairs and principle of all readable lines. A repeated pair is a bad
-    line.
+    """Yield number, record, pairs and principle of all readable lines, and count the others. A
+    repeated pair is a bad line.
     """
     settings = run.settings.input
     requirements = [parse_requirement(text) for text in settings.require_metadata]
     first_lines: dict[str, int] = {}
     for line in source.iter_lines():
         try:
-            if line.oversize is not None:
-                raise BadLineError(
-                    f"{line.oversize:,} bytes long, more than max_line_bytes = "
-                    f"{settings.max_line_bytes:,}"
-                )
-            record = parse_record(line.raw)
+            record = parse_object(line, settings)
             check_declared(record, requirements)
             labelled = parse_labelled(record, line.number)
             for pair in labelled.pairs:
@@ -244,8 +234,11 @@ def _iter_lines(
                 setting = SettingRef(name, getattr(run.plan, name))
                 raise UnreadableRecordError("nothing under ", setting)
         except (BadLineError, UnreadableRecordError) as error:
-            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
-            on_reject(RejectRecord(line=line.number, reason=str(error), text=text))
+            found.rejected_lines += 1
+            if len(found.rejects) < _MOST_REJECTS:
+                text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
+                bad = RejectRecord(line=line.number, reason=str(error), text=text)
+                found.rejects.append(bad)
             continue
         first_lines |= dict.fromkeys((pair.key for pair in labelled.pairs), line.number)
         yield line.number, record, labelled, shown.principle

@@ -49,11 +49,11 @@ class OrderRecord:
     completion_tokens: int
 
     @property
-    def verdict(self) -> Verdict | None:
-        """The verdict; None for a failure."""
+    def lead(self) -> float | None:
+        """How strongly the verdict prefers the response shown first; None without one."""
         if self.score_1 is None or self.score_2 is None or self.ranking is None:
             return None
-        return Verdict(self.score_1, self.score_2, self.ranking)
+        return self.score_1 - self.score_2 + MIDDLE_RANKING - self.ranking
 
     @property
     def credit(self) -> float | None:
@@ -101,11 +101,6 @@ class PairRecord:
         return self.chosen_first, self.chosen_second
 
     @property
-    def has_both(self) -> bool:
-        """Whether both orders have a verdict."""
-        return self.chosen_first.result is not None and self.chosen_second.result is not None
-
-    @property
     def credit(self) -> float | None:
         """The mean credit of the orders with a verdict; None without one."""
         known = [order.credit for order in self.orders if order.credit is not None]
@@ -123,11 +118,8 @@ class PairRecord:
         """How strongly the verdict of each order prefers the chosen response; below 0 for the other
         one.
         """
-        first, second = (order.verdict for order in self.orders)
-        return (
-            None if first is None else _lead_of(first),
-            None if second is None else -_lead_of(second),
-        )
+        second = self.chosen_second.lead
+        return self.chosen_first.lead, None if second is None else -second
 
     @property
     def joint_credit(self) -> float | None:
@@ -141,11 +133,6 @@ class PairRecord:
 def credit_of_lead(lead: float) -> float:
     """Return 1 if a lead is for the chosen response, 0 if it is for the other one, else 0.5."""
     return (1 + sign_of(rounded(lead))) / 2
-
-
-def _lead_of(verdict: Verdict) -> float:
-    """Return how strongly a verdict prefers the response shown first."""
-    return verdict.score_1 - verdict.score_2 + MIDDLE_RANKING - verdict.ranking
 
 
 def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:

@@ -7,7 +7,7 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_document
 from genrm_cli.storage.location import require_json_lines, require_rl_prefix
-from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.outputs import Outputs, write_one
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
@@ -28,10 +28,7 @@ def check_result_place(uri: str | None, inputs: Sequence[str | None], settings: 
 
 def write_result(result: object, uri: str | None, pairs_uri: str, settings: Settings) -> None:
     """Write a result, with the mode of the pairs; nothing without a place."""
-    if uri is None:
-        return
-    store = Store(settings.storage)
-    mode = store.at(pairs_uri).mode()
-    with Outputs(store, overwrite=settings.output.force, mode=mode) as outputs:
-        outputs.open(uri).write(render_document(to_json(result)))
-        outputs.commit()
+    if uri is not None:
+        data = render_document(to_json(result))
+        store = Store(settings.storage)
+        write_one(uri, data, [pairs_uri], store, overwrite=settings.output.force)

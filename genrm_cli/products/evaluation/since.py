@@ -8,7 +8,7 @@ request. It estimates no share of own flips, and is exact for every share of the
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -183,7 +183,11 @@ class _Request:
         """By how much more an answer of then and one of now differ than two of one measurement do;
         None if it was asked too little.
         """
-        within = [fmean(_differences(each)) for each in (self.then, self.now) if len(each) > 1]
+        within = [
+            fmean(one != other for one, other in combinations(each, 2))
+            for each in (self.then, self.now)
+            if len(each) > 1
+        ]
         if not within or not self.then or not self.now:
             return None
         across = fmean(old != new for old in self.then for new in self.now)
@@ -192,10 +196,6 @@ class _Request:
 
 def _repeats_of(order: OrderRecord) -> tuple[Repeat, ...]:
     return tuple(each for each in order.repeats if each is not None)[:_MOST_REPEATS]
-
-
-def _differences(answers: Sequence[Repeat]) -> Iterator[bool]:
-    return (one != other for one, other in combinations(answers, 2))
 
 
 def _p_value(requests: Sequence[_Request]) -> float:

@@ -1,14 +1,13 @@
 """Pages of figures without scripts: the comparison of a grid, and a ranking."""
 
 from collections.abc import Sequence
-from functools import reduce
 
 from genrm_cli.errors import UsageError
 from genrm_cli.metrics.figures import POINTS, STRENGTH, WINS
 from genrm_cli.products.report.charts import PricedPoint, draw_costs
 from genrm_cli.products.report.render_page import render_page
 from genrm_cli.settings import Settings
-from genrm_cli.storage.outputs import Outputs
+from genrm_cli.storage.outputs import write_one
 from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
@@ -46,7 +45,4 @@ def _write(uri: str, page: str, inputs: Sequence[str], given: Settings) -> None:
     if any(is_same_place(each, uri) for each in inputs):
         raise UsageError(f"the page {uri} is an input; choose another place.")
     store = Store(given.storage)
-    mode = reduce(int.__and__, (store.at(each).mode() for each in inputs))
-    with Outputs(store, overwrite=given.output.force, mode=mode) as outputs:
-        outputs.open(uri).write(page.encode())
-        outputs.commit()
+    write_one(uri, page.encode(), inputs, store, overwrite=given.output.force)
