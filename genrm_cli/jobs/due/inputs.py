@@ -4,7 +4,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
@@ -166,6 +166,19 @@ def only_task(inputs: Sequence[str], settings: Settings) -> Task:
     if tasks[0].problem is not None:
         raise tasks[0].problem
     return tasks[0]
+
+
+def places_in(folder: str, outputs: OutputPlaces) -> OutputPlaces:
+    """Return locations in a folder of this machine, with the journal of these outputs, for a job
+    whose outputs are read and thrown away.
+    """
+    own = partial(os.path.join, folder)
+    return OutputPlaces(
+        scored=own("set.scored.jsonl"),
+        comparisons=own("set.comparisons.jsonl"),
+        files=tuple(own(f"{number}.scored.jsonl") for number in range(len(outputs.files))),
+        journal_for=outputs.journal_uri,
+    )
 
 
 def _set_of(members: Sequence[Task], settings: Settings) -> Task:

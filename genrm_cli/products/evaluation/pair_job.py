@@ -14,7 +14,7 @@ from pathlib import Path
 from genrm_cli.errors import InputError, SettingRef, naming
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.inputs import OutputPlaces, Task
+from genrm_cli.jobs.due.inputs import OutputPlaces, Task, places_in
 from genrm_cli.jobs.judging_session import PlanEvent
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.event import Event
@@ -123,13 +123,8 @@ def job_of(run: RunContext) -> RunContext:
 
 def task_in(folder: str, journal_for: str) -> Task:
     """Return the input of the file job in a folder, with the journal of an output."""
-    below = Path(folder)
-    places = OutputPlaces(
-        scored=str(below / "pairs.scored.jsonl"),
-        comparisons=str(below / "pairs.comparisons.jsonl"),
-        journal_for=journal_for,
-    )
-    return Task(str(below / "pairs.jsonl"), places)
+    places = places_in(folder, OutputPlaces(journal_for))
+    return Task(str(Path(folder) / "pairs.jsonl"), places)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,29 +42,26 @@ def rank(
     """
     given = settings_of("rank", settings)
     with TemporaryDirectory() as folder:
+        uris = [os.fspath(each) for each in policies]
         if isinstance(policies, Mapping):
             # Through a file: responses in memory are then read by the same rules as files.
             path = Path(folder) / "policies.jsonl"
-            path.write_text("".join(_lines(policies, prompts)), encoding="utf-8")
+            path.write_text("".join(_iter_lines(policies, prompts or ())), encoding="utf-8")
             uris = [str(path)]
             policy_field = "policy"
             given = changed(given, use_journal=given.journal.journal is not None)
-        else:
-            uris = [os.fspath(each) for each in policies]
         run = new_run(rank_settings(given), find_api_keys(given, api_key=api_key))
         return run_blocking(rank_policies(uris, policy_field, run))
 
 
-def _lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any] | None) -> list[str]:
-    """Return the responses as rollouts."""
-    lines = []
+def _iter_lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any]) -> Iterator[str]:
+    """Yield the responses as lines of rollouts."""
     for name, responses in policies.items():
-        if prompts is None or len(responses) != len(prompts):
+        if len(responses) != len(prompts):
             raise InputError(
                 f"policy {name!r} has {counted(len(responses), 'response')} to "
-                f"{counted(len(prompts or ()), 'prompt')}."
+                f"{counted(len(prompts), 'prompt')}."
             )
         for prompt, response in zip(prompts, responses, strict=True):
             line = {"prompt": prompt, "response": response, "policy": name}
-            lines.append(json.dumps(line) + "\n")
-    return lines
+            yield json.dumps(line) + "\n"

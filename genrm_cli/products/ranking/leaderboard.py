@@ -96,10 +96,6 @@ class Leaderboard:
     position: float | None
     warnings: tuple[str, ...]
 
-    def pair(self, a: str, b: str) -> PairRow | None:
-        """Return the row of two policies; None if they were not compared."""
-        return next((row for row in self.pairs if {row.a, row.b} == {a, b}), None)
-
 
 def build_leaderboard(outcomes: Outcomes) -> Leaderboard:
     """Compute all statistics of a ranking of at least one comparison."""

@@ -7,14 +7,13 @@ pairs in both orders; their verdicts stay in the journal that `genrm score` uses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
 
 from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.groups.check import check_settings, refuse_defaults, without_components
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.inputs import OutputPlaces, Task, only_task
+from genrm_cli.jobs.due.inputs import Task, only_task, places_in
 from genrm_cli.jobs.due.refusals import resume_text
 from genrm_cli.jobs.estimate import RunEstimate
 from genrm_cli.jobs.journals import check_journal_place
@@ -81,9 +80,7 @@ def rank_settings(settings: Settings) -> Settings:
 
 def plan_ranking(given: Sequence[str], policy_field: str | None, run: RunContext) -> RunEstimate:
     """Estimate what `rank_policies` would ask, without a call; blocks."""
-    _check(run.settings)
-    task = _task_of(given, run.settings)
-    _refuse_strangers(task, policy_field, run)
+    task = _task_of(given, policy_field, run)
     preview = preview_task(task, run)
     if preview.error is not None:
         raise preview.error
@@ -104,23 +101,24 @@ async def rank_policies(given: Sequence[str], policy_field: str | None, run: Run
     """
     settings = run.settings
     if all(map(is_scored_file, given)):
-        [scored] = _scored_together(given, settings, run.store)
-        return await run.in_thread(lambda: _read_ranking(scored, scored.files, policy_field, run))
-    _check(settings)
-    task = _task_of(given, settings)
-    await run.in_thread(lambda: _refuse_strangers(task, policy_field, run))
+        scored = _scored_together(given, settings, run.store)
+        files = scored.files
+        return await run.in_thread(
+            lambda: _read_ranking(scored, scored.name, files, policy_field, run)
+        )
+    task = await run.in_thread(lambda: _task_of(given, policy_field, run))
     with TemporaryDirectory() as folder:
-        own = _within(task, folder)
+        own = replace(task, places=places_in(folder, task.places))
         async with (
             cancelled_by_signals(),
             open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         ):
             record = await score_task(own, run, judges, None, overwrite=False)
-        if record is None:
-            raise UsageError(naming("a ranking asks the judge itself; omit $requests_to."))
         scored = ScoredInput(own.places.scored, own.places.scored_files)
         uris = [file.uri for file in task.files]
-        return await run.in_thread(lambda: _read_ranking(scored, uris, policy_field, run, record))
+        return await run.in_thread(
+            lambda: _read_ranking(scored, task.uri, uris, policy_field, run, record)
+        )
 
 
 def refuse_partial(ranking: Ranking, settings: Settings) -> None:
@@ -143,9 +141,9 @@ def refuse_partial(ranking: Ranking, settings: Settings) -> None:
         )
 
 
-def _scored_together(given: Sequence[str], settings: Settings, store: Store) -> list[ScoredInput]:
+def _scored_together(given: Sequence[str], settings: Settings, store: Store) -> ScoredInput:
     try:
-        return find_scored(given, settings, store)
+        return find_scored(given, settings, store)[0]
     except UsageError as error:
         raise UsageError(
             f"{', '.join(given)}: not scored together, so no comparison joins them; ",
@@ -153,7 +151,11 @@ def _scored_together(given: Sequence[str], settings: Settings, store: Store) -> 
         ) from error
 
 
-def _check(settings: Settings) -> None:
+def _task_of(given: Sequence[str], policy_field: str | None, run: RunContext) -> Task:
+    """Return the files of a command line as one set, whose journal is that of `genrm score`; refuse
+    what cannot be ranked, before any call.
+    """
+    settings = run.settings
     check_settings(settings)
     check_journal_place(settings)
     refuse_defaults(settings, "policies")
@@ -161,33 +163,12 @@ def _check(settings: Settings) -> None:
         raise UsageError(
             naming("a ranking asks the judge itself; omit $requests_to and $replies_from.")
         )
-
-
-def _task_of(given: Sequence[str], settings: Settings) -> Task:
-    """Return the files of a command line as one set, whose journal is that of `genrm score`."""
-    return only_task(given, changed(settings, output=None, any_prefix=True))
-
-
-def _within(task: Task, folder: str) -> Task:
-    """Return a task whose outputs are in a folder, with the journal of its own outputs."""
-    names = [f"{number}.scored.jsonl" for number in range(len(task.files))]
-    below = Path(folder)
-    places = OutputPlaces(
-        scored=str(below / "set.scored.jsonl"),
-        comparisons=str(below / "set.comparisons.jsonl"),
-        metrics=str(below / "set.metrics.json"),
-        files=tuple(str(below / name) for name in names) if task.members else (),
-        journal_for=task.places.scored,
-    )
-    return replace(task, places=places)
-
-
-def _refuse_strangers(task: Task, policy_field: str | None, run: RunContext) -> None:
-    """Refuse policies that cannot be ranked, before any call."""
+    task = only_task(given, changed(settings, output=None, any_prefix=True))
     names = _names_of([file.uri for file in task.files])
     if policy_field is not None:
         names = list(dict.fromkeys(_iter_names(task, policy_field, run)))
     _refuse_names(names, policy_field, task.uri)
+    return task
 
 
 def _refuse_names(names: Sequence[str], policy_field: str | None, uri: str) -> None:
@@ -231,12 +212,19 @@ def _names_of(uris: Sequence[str]) -> list[str]:
 
 def _read_ranking(
     scored: ScoredInput,
+    name: str,
     uris: Sequence[str],
     policy_field: str | None,
     run: RunContext,
     record: RunRecord | None = None,
 ) -> Ranking:
-    """Return the ranking of scored rollouts; `record` describes the run that asked for it."""
+    """Return the ranking of scored rollouts; `record` describes the run that asked for it.
+
+    Args:
+        scored: the scored rollouts.
+        name: of what the user gave.
+        uris: the files that the user gave.
+    """
     files = _names_of(uris)
     numbers: dict[str, int] = {}
 
@@ -262,11 +250,11 @@ def _read_ranking(
         judge = ", ".join(sorted(groups.judges))
         metrics = record or groups.metrics
     names = table.policies = list(numbers)
-    _refuse_names(names, policy_field, scored.name)
+    _refuse_names(names, policy_field, name)
     outcomes = table.outcomes()
     if not table.prompts:
         raise InputError(
-            f"{scored.name}: no prompt was answered by two of the policies {named(names)}. ",
+            f"{name}: no prompt was answered by two of the policies {named(names)}. ",
             naming("Name the field of the task, or that of the prompt, with $group_by."),
         )
     if not len(outcomes.won):

@@ -8,7 +8,12 @@ from products.ranking.recorded_systems import ORDERS, SHARES, recorded_outcomes
 
 from genrm_cli.metrics.figures import FigureForm
 from genrm_cli.metrics.running_stats import Z_95, joint_z_95, student_95
-from genrm_cli.products.ranking.leaderboard import build_leaderboard, sentence_of
+from genrm_cli.products.ranking.leaderboard import (
+    Leaderboard,
+    PairRow,
+    build_leaderboard,
+    sentence_of,
+)
 from genrm_cli.products.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.products.ranking.outcomes import Outcomes, OutcomeTable
 
@@ -39,6 +44,11 @@ def simulate(
     return table.outcomes(), truth
 
 
+def pair_of(board: Leaderboard, a: str, b: str) -> PairRow:
+    """Return the row of two policies."""
+    return next(row for row in board.pairs if (row.a, row.b) == (a, b))
+
+
 def test_the_worked_example_is_reproduced() -> None:
     """Win rates, strengths, their errors and the position are those computed independently on
     GPT-4's verdicts.
@@ -62,7 +72,7 @@ def test_the_worked_example_is_reproduced() -> None:
         assert row.hi - row.strength == pytest.approx(row.strength - row.lo)
         assert row.hi - row.strength > 1.36 * one_look * row.se
     assert board.position == pytest.approx(0.71, abs=0.005)
-    pair = board.pair("gpt4", "claude")
+    pair = pair_of(board, "claude", "gpt4")
     rate, low, _ = pair.seen_from("gpt4")
     assert (100 * rate, 100 * one_look * pair.se) == pytest.approx((67.8, 5.8), abs=0.06)
     assert (low > 0.5, pair.better, board.warnings) == (True, "gpt4", ())
@@ -80,7 +90,7 @@ def test_wins_and_losses_make_a_hundred(share, digits) -> None:
 
 def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> None:
     """An interval for one pair of gpt35 and bard excludes one half; that of all ten does not."""
-    pair = build_leaderboard(recorded_outcomes()).pair("gpt35", "bard")
+    pair = pair_of(build_leaderboard(recorded_outcomes()), "bard", "gpt35")
     rate, low, _ = pair.seen_from("gpt35")
     assert (100 * rate, 100 * student_95(79) * pair.se) == pytest.approx((58.8, 8.1), abs=0.06)
     assert rate - student_95(79) * pair.se > 0.5 > low
