@@ -196,7 +196,7 @@ def _component_names(settings: Settings) -> tuple[str, ...]:
     names += [name for grader in graders_in(settings) for name in grader.names]
     for grader in graders_in(settings):
         for name in grader.names:
-            refuse_reserved(name, f"rubric set {grader.list_name}", also=(GENRM,))
+            refuse_reserved(name, grader.kind, f"rubric set {grader.list_name}")
     names = [name for name in names if name != GENRM]
     twice = first_repeated(names)
     if twice is not None:

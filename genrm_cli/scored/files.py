@@ -54,11 +54,6 @@ class ScoredInput:
         uri = self.unfinished or self.uri
         return uri if len(self.files) == 1 else f"{stem_of(uri)} ({len(self.files):,} files)"
 
-    @property
-    def stem(self) -> str:
-        """The name without folder and suffixes."""
-        return "stdin" if is_stream(self.uri) else stem_of(self.uri).rpartition("/")[2]
-
     def open_beside(self, suffix: str, store: Store, settings: Settings) -> Source | None:
         """Open a companion file of the scored lines; None if there is none."""
         if is_stream(self.uri):

@@ -104,10 +104,14 @@ class ComponentKind:
     version: Callable[[Component], str | int | None] = lambda _component: None
 
 
-def refuse_reserved(name: str, where: Part, also: Sequence[str] = ()) -> None:
-    """Refuse a component whose name is one of ours where components travel."""
-    if name in (DIVERSITY, *_TAKEN, *also):
-        raise UsageError(where, f": the name {name} is reserved; give the component another name.")
+def refuse_reserved(name: str, kind: str, where: Part) -> None:
+    """Refuse a component whose name is one of ours where components travel; `genrm` is the name of
+    its kind, and of no other.
+    """
+    is_other = (name == GENRM) is not (kind == GENRM)
+    if is_other or name in (DIVERSITY, *_TAKEN):
+        taken = GENRM if is_other else name
+        raise UsageError(where, f": the name {taken} is reserved; give the component another name.")
 
 
 def kind_names() -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, SettingRef, UsageError
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import (
-    GENRM,
     JUDGE_KEYS,
     Component,
     Diversity,
@@ -115,13 +114,7 @@ def _checked(component: Component, where: Part) -> Component:
     kind = find_kind(component.kind)
     if not _NAME.fullmatch(component.name):
         raise UsageError(where, ": cannot derive a name; define it in a table [components.NAME].")
-    if (component.name == GENRM) is not (component.kind == GENRM):
-        raise UsageError(
-            where,
-            f": the name {GENRM} is reserved for the reward from verdicts; give the component "
-            "another name.",
-        )
-    refuse_reserved(component.name, where)
+    refuse_reserved(component.name, component.kind, where)
     if missing := [name for name in kind.required if name not in given]:
         raise UsageError(
             where, f": a component of kind {component.kind} requires {' and '.join(missing)}."

@@ -158,6 +158,14 @@ def common_folder(uris: Sequence[str]) -> str:
     return common
 
 
+def short_names(uris: Sequence[str]) -> list[str]:
+    """Return the names of files without folders and suffixes if these tell them apart, else their
+    URIs; `stdin` for the stream.
+    """
+    names = ["stdin" if is_stream(uri) else stem_of(uri).rpartition("/")[2] for uri in uris]
+    return names if len(set(names)) == len(names) else list(uris)
+
+
 def stem_of_set(uris: Sequence[str]) -> str:
     """Return where the files next to the scored lines of a set are, without their suffixes."""
     # The folder may be remote.

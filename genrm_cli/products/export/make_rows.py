@@ -20,6 +20,7 @@ from genrm_cli.products.export.read_scored import (
 )
 from genrm_cli.products.export.row_spool import RowSpool
 from genrm_cli.products.export.rows import (
+    TRL_READS,
     ExportedAnswer,
     ExportFormat,
     Json,
@@ -174,12 +175,13 @@ class RowMaker:
             self.counts.dropped[Drop.UNFIT] += 1
             self.counts.unfit[str(error)] += 1
             return None
+        others = TRL_READS if isinstance(row, Sample) else frozenset()
         for path in self.options.keep:
             columns = row.kept(path)
-            if clash := rendered.keys() & columns.keys():
+            if clash := (rendered.keys() | others) & columns.keys():
                 raise UsageError(
                     SettingRef("keep", path),
-                    f": the format has a column {min(clash)} of its own; omit it.",
+                    f": {min(clash)} is a column that the format or its trainer reads; omit it.",
                 )
             rendered |= columns
         return rendered

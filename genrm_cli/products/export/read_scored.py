@@ -30,6 +30,7 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import ScoredGroup, ScoredRollout
 from genrm_cli.scored.review_file import APPROVED, PENDING, own_status, read_statuses
 from genrm_cli.settings import Settings
+from genrm_cli.storage.location import short_names
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Reason
 
@@ -42,11 +43,11 @@ class ExportInput:
     """One scored file or set.
 
     Attributes:
-        stem: its name in the ids of rollouts.
+        name: its name in the ids of rollouts; no other input has it.
         statuses: reviews by group and index.
     """
 
-    stem: str
+    name: str
     run: ScoredRun
     statuses: Mapping[tuple[str, int], str]
 
@@ -97,13 +98,13 @@ def open_inputs(
     needs = naming("$pairs needs", pairs="compared")
     comparisons = format_.unit == "pair" and options.pairs == "compared"
     kept_of = partial(_kept_of, options.keep, settings.input.reference_field)
-    for each in scored:
+    for each, name in zip(scored, short_names([each.uri for each in scored]), strict=True):
         run = opened.enter_context(ScoredRun(each, settings, kept_of=kept_of))
         run.read(store, comparisons=comparisons)
         if comparisons and not run.has_comparisons:
             remedy = " its comparisons file; put *.comparisons.jsonl of the same run next to it"
             raise InputError(f"{each.name}: ", needs, remedy)
-        inputs.append(ExportInput(each.stem, run, read_statuses(each, store, settings)))
+        inputs.append(ExportInput(name, run, read_statuses(each, store, settings)))
     _refuse_mixed([each.run for each in inputs])
     return inputs
 
@@ -170,7 +171,7 @@ def candidates_of(
             counts.left_out[reason or Drop.UNSCORED] += 1
             continue
         counts.truncated += rollout.is_truncated
-        id_ = f"{input_.stem}/{group.key}#{line.index}"
+        id_ = f"{input_.name}/{group.key}#{line.index}"
         candidates.append(_candidate(id_, replace(each, rollout=rollout), line.reward, options))
     return candidates
 

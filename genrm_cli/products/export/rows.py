@@ -12,6 +12,18 @@ Json = Record
 Unit = Literal["pair", "label", "sample", "prompt"]
 
 
+TRL_READS = frozenset(
+    {
+        *("messages", "chosen", "rejected", "tools"),
+        *("input_ids", "labels", "completion_mask", "assistant_masks"),
+    }
+)
+"""Columns of samples that TRL's trainers read wherever they exist: tokens in place of the texts,
+tools that the template shows.
+
+Source: huggingface/trl 1.16.0, `trl/data_utils.py` and `trl/trainer/sft_trainer.py`."""
+
+
 class UnfitError(ValueError):
     """A format cannot represent this row, or its loader would drop it. The message is the reason
     that is counted.

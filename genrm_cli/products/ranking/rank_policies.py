@@ -37,7 +37,7 @@ from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.run_record import PanelRecord, RunRecord
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.encoding.records import BadLineError
-from genrm_cli.storage.location import is_scored_file, stem_of
+from genrm_cli.storage.location import is_scored_file, short_names
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import StoppedBy
 
@@ -164,7 +164,7 @@ def _task_of(given: Sequence[str], policy_field: str | None, run: RunContext) ->
             naming("a ranking asks the judge itself; omit $requests_to and $replies_from.")
         )
     task = only_task(given, changed(settings, output=None, any_prefix=True))
-    names = _names_of([file.uri for file in task.files])
+    names = short_names([file.uri for file in task.files])
     if policy_field is not None:
         names = list(dict.fromkeys(_iter_names(task, policy_field, run)))
     _refuse_names(names, policy_field, task.uri)
@@ -204,12 +204,6 @@ def _name_at(record: Record, path: str) -> str | None:
     return str(name) if isinstance(name, str | int | float) and name != "" else None
 
 
-def _names_of(uris: Sequence[str]) -> list[str]:
-    """Return the names of files without folders and suffixes, if these tell them apart."""
-    names = [stem_of(uri).rpartition("/")[2] for uri in uris]
-    return names if len(set(names)) == len(names) else list(uris)
-
-
 def _read_ranking(
     scored: ScoredInput,
     name: str,
@@ -225,7 +219,7 @@ def _read_ranking(
         name: of what the user gave.
         uris: the files that the user gave.
     """
-    files = _names_of(uris)
+    files = short_names(uris)
     numbers: dict[str, int] = {}
 
     def policy_of(record: Record) -> Record:
