@@ -4,8 +4,9 @@ The verdicts of both orders give two options for each cell of a grid: to ask in 
 both at twice the price."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from statistics import fmean
 from typing import Any, Literal
 
@@ -32,6 +33,12 @@ from genrm_cli.rewards.estimators.mode_agreement import AGREEMENT, DISAGREE_BELO
 _LEAST_SAVING = 0.1
 
 CostUnit = Literal["cost", "tokens", "calls"]
+Orders = Literal[1, 2]
+# What a pair earns by the number of orders it is asked in.
+_CREDITS: tuple[tuple[Orders, Callable[[PairRecord], float | None]], ...] = (
+    (1, attrgetter("credit")),
+    (2, attrgetter("joint_credit")),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ class GridOption:
     """
 
     cell: str
-    orders: Literal[1, 2]
+    orders: Orders
     accuracy: PairShare
     cost: float
     behind: Estimated | None
@@ -123,10 +130,20 @@ def compare_cells(
     options = []
     means: dict[tuple[str, int], dict[str, float]] = {}
     for (cell, result), cost in zip(found, costs, strict=True):
-        one = values_of(result.pairs, lambda pair: pair.credit)
-        both = values_of(result.pairs, lambda pair: pair.joint_credit)
-        options += [_option_of(cell, 1, one, cost), _option_of(cell, 2, both, cost)]
-        means |= {(cell.name, 1): means_by_item(one), (cell.name, 2): means_by_item(both)}
+        for orders, credit in _CREDITS:
+            earned = values_of(result.pairs, credit)
+            accuracy = share_of_items(earned)
+            option = GridOption(
+                cell=cell.name,
+                orders=orders,
+                accuracy=accuracy,
+                cost=rounded(cost * orders),
+                behind=None,
+                is_coin=accuracy.low is None or accuracy.low <= EVEN,
+                on_pareto_line=True,
+            )
+            options.append(option)
+            means[cell.name, orders] = means_by_item(earned)
     # Of equal options, the cheapest is first, and one order before both.
     options.sort(
         key=lambda each: (-rounded(each.accuracy.value or 0.0), each.cost, each.orders),
@@ -184,22 +201,6 @@ def _paid_share(pairs: Sequence[PairRecord]) -> float:
     return sum(order.attempts > 0 for order in orders) / max(1, len(orders))
 
 
-def _option_of(
-    cell: GridCell, orders: Literal[1, 2], earned: Sequence[tuple[str, float]], cost: float
-) -> GridOption:
-    """Return an option as if it were the most accurate one."""
-    accuracy = share_of_items(earned)
-    return GridOption(
-        cell=cell.name,
-        orders=orders,
-        accuracy=accuracy,
-        cost=rounded(cost * orders),
-        behind=None,
-        is_coin=accuracy.low is None or accuracy.low <= EVEN,
-        on_pareto_line=True,
-    )
-
-
 def _agreement(found: Sequence[tuple[GridCell, EvalResult]]) -> Estimated | None:
     modes = [cell.settings.judge.judging for cell, _ in found]
     if len(modes) != 2 or modes[0] == modes[1]:
@@ -218,11 +219,10 @@ def pair_agreement(one: Sequence[PairRecord], other: Sequence[PairRecord]) -> Es
     leads = _leads_of(one)
     others = _leads_of(other)
     sums = defaultdict[str, list[tuple[float, float, float]]](list)
-    for pair in one:
-        if pair.id in leads and pair.id in others:
-            a, b = leads[pair.id]
-            c, d = others[pair.id]
-            sums[pair.item].append((a * b, c * d, (a + b) * (c + d) / 4))
+    for (item, id_), (a, b) in leads.items():
+        if (item, id_) in others:
+            c, d = others[item, id_]
+            sums[item].append((a * b, c * d, (a + b) * (c + d) / 4))
     return agreement_of_sums([tuple(np.sum(each, axis=0).tolist()) for each in sums.values()])
 
 
@@ -238,14 +238,17 @@ def agreement_text(found: Estimated) -> str:
     return f"{beyond}."
 
 
-def _leads_of(pairs: Sequence[PairRecord]) -> dict[str, tuple[float, float]]:
+def _leads_of(pairs: Sequence[PairRecord]) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the lead of the chosen response in both orders, without the preference for a position,
-    by the id of the pair; those with both verdicts.
+    by line and id of the pair; those with both verdicts.
     """
-    found = {pair.id: pair.leads for pair in pairs}
-    known = {id_: (a, b) for id_, (a, b) in found.items() if a is not None and b is not None}
+    known = {}
+    for pair in pairs:
+        first, second = pair.leads
+        if first is not None and second is not None:
+            known[pair.item, pair.id] = first, second
     lean = fmean(a - b for a, b in known.values()) / 2 if known else 0.0
-    return {id_: (a - lean, b + lean) for id_, (a, b) in known.items()}
+    return {name: (a - lean, b + lean) for name, (a, b) in known.items()}
 
 
 def _answer_of(options: Sequence[GridOption], unit: CostUnit) -> tuple[str, int | None]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from genrm_cli.errors import InputError, SettingRef, naming
 from genrm_cli.groups.compile import compile_plan
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task, places_in
 from genrm_cli.jobs.judging_session import PlanEvent
@@ -28,7 +29,7 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import Shown, answers_by_pair
 from genrm_cli.scored.parse_lines import parse_object
 from genrm_cli.settings import changed
-from genrm_cli.storage.encoding.records import BadLineError, render_record
+from genrm_cli.storage.encoding.records import BadLineError, Line, render_record
 from genrm_cli.storage.source import Source
 
 _MOST_REJECTS = 100  # the result file is one JSON object, held in memory
@@ -69,6 +70,13 @@ class LabelledPairs:
     def pairs(self) -> list[PairRecord]:
         """All pairs, in the order of their lines."""
         return [pair for asked in self.groups.values() for _, pair in asked]
+
+    def reject(self, line: Line, error: Exception) -> None:
+        """Count a bad line, and keep the first ones."""
+        self.rejected_lines += 1
+        if len(self.rejects) < _MOST_REJECTS:
+            text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
+            self.rejects.append(RejectRecord(line=line.number, reason=str(error), text=text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,41 +154,79 @@ def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
     Raises:
         InputError: there is none, or a line is bad and `strict` is set.
     """
+    given = run.settings.input
+    requirements = [parse_requirement(text) for text in given.require_metadata]
+    first_lines: dict[str, int] = {}
     found = LabelledPairs()
     with Path(task.uri).open("wb") as sink:
-        for line, record, labelled, principle in _iter_lines(source, run, found):
-            turns = [{"role": turn.role, "content": turn.text} for turn in labelled.conversation]
-            shared: Record = {"prompt": turns}
-            if principle is not None:
-                shared["principle"] = principle
-            if run.plan.chosen_fields:
-                shared[_LABELLED_FIELD] = record
-            for pairs in _asked_together(labelled, run):
+        for line in source.iter_lines():
+            found.lines += 1
+            try:
+                record = parse_object(line, given)
+                check_declared(record, requirements)
+                labelled = _told(parse_labelled(record, line.number), record, run.plan)
+                for pair in labelled.pairs:
+                    # Two verdicts on one pair are not two observations.
+                    if pair.key in first_lines:
+                        first = first_lines[pair.key]
+                        raise UnreadableRecordError(f"the same pair as in line {first}")
+            except (BadLineError, UnreadableRecordError) as error:
+                found.reject(line, error)
+                continue
+            first_lines |= dict.fromkeys((pair.key for pair in labelled.pairs), line.number)
+            shared: Record = {_LABELLED_FIELD: record} if run.plan.chosen_fields else {}
+            for pairs in _asked_together(labelled, run.plan):
                 chosen = [pair.chosen for pair in pairs]
                 answers = list(dict.fromkeys([*chosen, *(pair.rejected for pair in pairs)]))
+                key = pairs[0].key
                 for answer in answers:
-                    rollout = {_ID_FIELD: pairs[0].key, "response": answer, **shared}
-                    sink.write(render_record(rollout))
-                found.groups[pairs[0].key] = [
+                    sink.write(render_record(_rollout(key, labelled, answer) | shared))
+                found.groups[key] = [
                     (
                         (answers.index(pair.chosen), answers.index(pair.rejected)),
-                        _not_asked(pair, labelled, line),
+                        _not_asked(pair, labelled, line.number),
                     )
                     for pair in pairs
                 ]
-            found.lines += 1
-    found.lines += found.rejected_lines
     named = [f"{source.unit} {bad.line}: {bad.reason}" for bad in found.rejects[:_NAMED_REJECTS]]
-    first = "; ".join(named) or "the file is empty"
+    reasons = "; ".join(named) or "the file is empty"
     if not found.groups:
         raise InputError(
-            f"{source.uri}: no line is a labelled pair ({first}). `genrm guide "
+            f"{source.uri}: no line is a labelled pair ({reasons}). `genrm guide "
             "choosing-a-judge` shows the formats."
         )
-    if found.rejects and run.settings.input.strict:
-        bad = f"{source.uri}: {found.rejected_lines} bad lines ({first}), "
-        raise InputError(bad, naming("refused by $strict. Fix them, or omit $strict."))
+    if found.rejects and given.strict:
+        all_bad = f"{source.uri}: {found.rejected_lines} bad lines ({reasons}), "
+        raise InputError(all_bad, naming("refused by $strict. Fix them, or omit $strict."))
     return found
+
+
+def _told(labelled: LabelledLine, record: Record, plan: GroupPlan) -> LabelledLine:
+    """Return a line with the principle that the judge is told; refuse one that lacks a field for
+    the judge.
+    """
+    rollout = Rollout(labelled.conversation, None, labelled.principle)
+    rollout = plan.with_chosen_fields(rollout, record)
+    for name in plan.missing_fields(rollout):
+        raise UnreadableRecordError("nothing under ", SettingRef(name, getattr(plan, name)))
+    return replace(labelled, principle=rollout.principle)
+
+
+def _asked_together(labelled: LabelledLine, plan: GroupPlan) -> list[Sequence[LabelledPair]]:
+    """Return the pairs of a line as they are judged: each alone, or all in a list."""
+    right, wrong = labelled.pairs[-1].places
+    if plan.is_listwise and right + wrong + 2 <= plan.lists.list_size:
+        return [labelled.pairs]
+    return [[pair] for pair in labelled.pairs]
+
+
+def _rollout(key: str, labelled: LabelledLine, answer: str) -> Record:
+    """Return the line of a rollout."""
+    turns = [{"role": turn.role, "content": turn.text} for turn in labelled.conversation]
+    line: Record = {_ID_FIELD: key, "prompt": turns, "response": answer}
+    if labelled.principle is not None:
+        line["principle"] = labelled.principle
+    return line
 
 
 def _not_asked(pair: LabelledPair, labelled: LabelledLine, line: int) -> PairRecord:
@@ -196,47 +242,6 @@ def _not_asked(pair: LabelledPair, labelled: LabelledLine, line: int) -> PairRec
         chosen_first=NOT_JUDGED,
         chosen_second=NOT_JUDGED,
     )
-
-
-def _asked_together(labelled: LabelledLine, run: RunContext) -> list[Sequence[LabelledPair]]:
-    """Return the pairs of a line as they are judged: each alone, or all in a list."""
-    right, wrong = labelled.pairs[-1].places
-    if run.plan.is_listwise and right + wrong + 2 <= run.plan.lists.list_size:
-        return [labelled.pairs]
-    return [[pair] for pair in labelled.pairs]
-
-
-def _iter_lines(
-    source: Source, run: RunContext, found: LabelledPairs
-) -> Iterator[tuple[int, Record, LabelledLine, str | None]]:
-    """Yield number, record, pairs and principle of all readable lines, and count the others. A
-    repeated pair is a bad line.
-    """
-    settings = run.settings.input
-    requirements = [parse_requirement(text) for text in settings.require_metadata]
-    first_lines: dict[str, int] = {}
-    for line in source.iter_lines():
-        try:
-            record = parse_object(line, settings)
-            check_declared(record, requirements)
-            labelled = parse_labelled(record, line.number)
-            for pair in labelled.pairs:
-                if pair.key in first_lines:  # two verdicts on one pair are not two observations
-                    raise UnreadableRecordError(f"the same pair as in line {first_lines[pair.key]}")
-            shown = Rollout(labelled.conversation, None, labelled.principle)
-            shown = run.plan.with_chosen_fields(shown, record)
-            for name in run.plan.missing_fields(shown):
-                setting = SettingRef(name, getattr(run.plan, name))
-                raise UnreadableRecordError("nothing under ", setting)
-        except (BadLineError, UnreadableRecordError) as error:
-            found.rejected_lines += 1
-            if len(found.rejects) < _MOST_REJECTS:
-                text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
-                bad = RejectRecord(line=line.number, reason=str(error), text=text)
-                found.rejects.append(bad)
-            continue
-        first_lines |= dict.fromkeys((pair.key for pair in labelled.pairs), line.number)
-        yield line.number, record, labelled, shown.principle
 
 
 def judged_pairs(task: Task, pairs: LabelledPairs, run: RunContext) -> tuple[PairRecord, ...]:

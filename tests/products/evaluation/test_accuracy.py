@@ -126,26 +126,6 @@ def test_what_was_never_asked_counts_nowhere():
     assert evaluate([outcome(FAILED, SKIPPED), outcome(RIGHT, SKIPPED)]).failure_rate == 0.5
 
 
-def test_length_bias_is_the_difference_that_length_makes():
-    """Accuracy where the longer answer is right, and where it is wrong; equal lengths are
-    neither.
-    """
-    longer = [outcome(RIGHT, RIGHT) for _ in range(4)]
-    shorter = [
-        outcome(WRONG, WRONG, chosen=5, rejected=10),
-        outcome(RIGHT, RIGHT, chosen=5, rejected=10),
-    ]
-    figures = evaluate([*longer, *shorter, outcome(WRONG, WRONG, chosen=5, rejected=5)])
-    assert (figures.accuracy_longer_chosen.value, figures.accuracy_longer_chosen.pairs) == (1.0, 4)
-    assert (figures.accuracy_shorter_chosen.value, figures.accuracy_shorter_chosen.pairs) == (
-        0.5,
-        2,
-    )
-    assert figures.length_bias.value == 0.5
-    assert -1 < figures.length_bias.low < 0 < figures.length_bias.high < 1
-    assert evaluate(longer).length_bias == Estimated(None, None, None)
-
-
 def test_pairs_of_one_line_are_one_observation():
     """Nine pairs of one line make the interval no narrower than one pair; lines of unlike size
     count as fewer.
@@ -165,11 +145,7 @@ def test_costs_are_per_judgement_that_was_paid_for():
     """
     free = outcome(RIGHT, RIGHT, calls=0)
     figures = evaluate([outcome(RIGHT, WRONG), free], price_in=2.0, price_out=10.0)
-    assert (figures.calls_per_judgement, figures.latency_median_s) == (1, 3.0)
-    assert (figures.prompt_tokens_per_judgement, figures.completion_tokens_per_judgement) == (
-        100,
-        10,
-    )
+    assert figures.calls_per_judgement == 1
     assert figures.cost_per_judgement == pytest.approx((100 * 2 + 10 * 10) / 1e6)
     assert evaluate([outcome(RIGHT, WRONG)]).cost_per_judgement is None
     assert evaluate([free]).calls_per_judgement is None

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from genrm_process import SAMPLE_DATA, Json
+from genrm_process import Json
 from judge_server_fixture import JudgeServer
 
 from genrm_cli.cli.options import run_to_end
@@ -23,8 +23,6 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings, settings_from
 from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.typed_json import from_json
-
-SAMPLE = SAMPLE_DATA / "labelled-pairs.jsonl"
 
 
 def make_pairs(longer_right: int = 3, shorter_right: int = 2) -> list[Json]:
@@ -70,25 +68,6 @@ def refuse(result: Json) -> None:
     refuse_partial(from_json(EvalResult, result), Settings())
 
 
-def test_a_judge_that_takes_the_longer(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Right whenever the longer answer is right and never else: length bias 1, no flips, no
-    preferred place.
-    """
-    uri = write(tmp_path / "pairs.jsonl", make_pairs(3, 2))
-    figures = evaluate(uri, settings_for(judge_server, use_journal=False))["figures"]
-    assert figures["accuracy"]["value"] == 0.6
-    assert (
-        figures["accuracy_longer_chosen"]["value"],
-        figures["accuracy_longer_chosen"]["pairs"],
-    ) == (1.0, 3)
-    assert (
-        figures["accuracy_shorter_chosen"]["value"],
-        figures["accuracy_shorter_chosen"]["pairs"],
-    ) == (0.0, 2)
-    assert figures["length_bias"]["value"] == 1.0
-    assert (figures["flip_rate"]["value"], figures["first_place_preference"]["value"]) == (0.0, 0.5)
-
-
 def test_what_the_judge_is_shown_and_what_is_recorded(
     tmp_path: Path, judge_server: JudgeServer
 ) -> None:
@@ -107,6 +86,7 @@ def test_what_the_judge_is_shown_and_what_is_recorded(
     ]
     (pair,) = result["pairs"]
     assert (pair["id"], pair["category"], pair["line"]) == ("0", "s", 1)
+    assert (pair["chosen_chars"], pair["rejected_chars"]) == (61, 4)
     assert (pair["chosen_first"]["result"], pair["chosen_second"]["result"]) == ("right", "right")
     assert [pair["chosen_second"][name] for name in ("score_1", "score_2", "ranking")] == [1, 5, 6]
     assert result["judge"]["name"] == "m"
@@ -136,14 +116,6 @@ def test_judges_are_told_what_the_labelled_line_has_for_them(
     assert [("forty-two" in text, "Be exact." in text) for text in shown] == [(True, True)] * 4
 
 
-def test_a_failure_is_counted_and_not_replaced(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """A failure rate is that of first answers, so nothing is asked again in the place of one."""
-    uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
-    judge_server.behave(script=[{"content": "no idea"}])
-    result = evaluate(uri, settings_for(judge_server, use_journal=False, max_extra=1.0))
-    assert (result["calls"], result["figures"]["failure_rate"]) == (4, 0.25)
-
-
 def test_a_panel_answers_jointly(tmp_path: Path, judge_server: JudgeServer) -> None:
     """Each of its judges is asked in both orders, and a pair has one result for each order."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 1))
@@ -157,16 +129,18 @@ def test_a_panel_answers_jointly(tmp_path: Path, judge_server: JudgeServer) -> N
 def test_replies_without_a_verdict_are_failures_with_a_kind(
     tmp_path: Path, judge_server: JudgeServer
 ) -> None:
-    """Unreadable replies are counted by kind and never as wrong; a judge without any verdict is
-    exit code 6.
+    """Unreadable replies are counted by kind and never as wrong, and nothing is asked in their
+    place; a judge without any verdict is exit code 6.
     """
     uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
     judge_server.behave(
         script=[{"content": "no idea"}, {"content": None, "finish_reason": "length"}]
     )
-    settings = settings_for(judge_server, use_journal=False, concurrency="1", profile="nemotron")
+    given = {"concurrency": "1", "profile": "nemotron", "max_extra": 1.0}
+    settings = settings_for(judge_server, use_journal=False, **given)
     result = evaluate(uri, settings)
     figures = result["figures"]
+    assert result["calls"] == 4
     assert figures["failures_by_kind"] == {"no_verdict": 1, "truncated": 1}
     assert (figures["failure_rate"], figures["accuracy"]["value"]) == (0.5, 1.0)
     refuse(result)
@@ -300,21 +274,6 @@ def test_what_must_be_declared_or_masked_holds_here_too(
     assert "a@example.org" not in json.dumps(judge_server.stats()["recent"])
 
 
-def test_matches_are_counted_once_however_often_the_journal_is_looked_into(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
-    """A second run, which reads all pairs to see what is known, counts as many masked matches as
-    the first.
-    """
-    pair = {"prompt": "Mail a@example.org", "chosen": "to a@example.org", "rejected": "no"}
-    uri = write(tmp_path / "pairs.jsonl", [pair])
-    result_uri = str(tmp_path / "out.json")
-    settings = settings_for(judge_server, redact_pattern=("email",), force=True)
-    assert [evaluate(uri, settings, result_uri)["redactions"] for _ in range(2)] == [
-        {"email": 2}
-    ] * 2
-
-
 @pytest.mark.parametrize("change", [(9, 9), (1, 0), (2, 3), (3, 2)])
 def test_pairs_that_change_while_they_are_judged_give_no_result(
     tmp_path: Path, judge_server: JudgeServer, change: tuple[int, int]
@@ -352,21 +311,6 @@ def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
     assert result_uri.read_text() == "mine"
     with pytest.raises(UsageError, match="is the input"):
         evaluate(uri, settings_from(judge="lexical", force=True), uri)
-
-
-def test_the_embedded_judge_does_the_whole_sample(tmp_path: Path) -> None:
-    """All shapes of the sample are judged: ten pairs and twice nine; this judge does not care for
-    the order.
-    """
-    result = evaluate(str(SAMPLE), settings_from(judge="lexical"))
-    figures = result["figures"]
-    assert (figures["pairs"], figures["items"], result["rejected_lines"]) == (28, 12, 0)
-    assert (figures["verdicts"], figures["flip_rate"]["value"]) == (56, 0.0)
-    assert (figures["calls_per_judgement"], figures["latency_median_s"]) == (None, None)
-    assert result["judge"]["is_baseline"] is True
-    assert {"science", "code", "chat", "safety", "arithmetic", "geography", "dialogue", ""} == set(
-        result["by_category"]
-    )
 
 
 def test_best_of_four_counts_prompts(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A grid: cells on the same pairs, compared pair by pair."""
 
 import json
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -85,20 +84,14 @@ def test_a_clear_difference_is_told():
     assert {each.cell for each in line} == {"good", "bad"}
 
 
-def test_a_judge_that_guesses_is_not_recommended():
-    """Where the best interval includes a half, nothing is recommended."""
-    found = compared(one=(pairs_of([0.5] * 40, 3), 1.0))
-    assert "no better than chance" in found.answer
-    assert all(option.is_coin for option in found.options)
-    assert found.more_pairs is None
-
-
-def test_a_judge_that_is_worse_than_chance_is_not_recommended():
-    """All that it gets wrong is no reason to take it, although its interval excludes a half."""
-    pairs = [judged_pair(*(WRONG if n < 35 else RIGHT,) * 2, f"{n:x}") for n in range(40)]
+@pytest.mark.parametrize("wrong", [20, 35])
+def test_a_judge_that_guesses_or_is_worse_is_not_recommended(wrong):
+    """Where the best interval includes a half, or is below it, nothing is recommended."""
+    pairs = [judged_pair(*(WRONG if n < wrong else RIGHT,) * 2, f"{n:x}") for n in range(40)]
     found = compared(one=(pairs, 1.0))
-    assert found.options[0].accuracy.high < 0.5
     assert "no better than chance" in found.answer
+    assert {option.is_coin for option in found.options} == {True}
+    assert found.more_pairs is None
 
 
 def test_an_option_that_may_guess_is_never_recommended():
@@ -147,15 +140,6 @@ def test_accuracy_is_given_up_only_for_a_real_saving(price, is_chosen):
     found = compared(less=(less, price), most=(most, 7.0))
     assert ("'less' in one order costs 11% less" in found.answer) == is_chosen
     assert ("nothing costs over 10% less" in found.answer) != is_chosen
-
-
-def test_both_orders_go_by_the_stronger_preference():
-    """A verdict that clearly prefers one answer outweighs one that hardly prefers the other."""
-    pair = judged_pair(RIGHT, WRONG, "a")
-    strong = replace(pair, chosen_first=replace(pair.chosen_first, score_1=5.0, score_2=1.0))
-    found = compared(one=([strong] * 12, 1.0))
-    accuracies = {each.orders: each.accuracy.value for each in found.options}
-    assert accuracies == {1: 0.5, 2: 1.0}
 
 
 def test_a_difference_that_never_varies_has_a_width():

@@ -15,7 +15,6 @@ from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.settings import settings_from
 from genrm_cli.storage.encoding.records import Line
 
-SAMPLE = Path(__file__).parents[3] / "sample_data" / "labelled-pairs.jsonl"
 JUDGEBENCH = {
     "pair_id": "p1",
     "source": "law",
@@ -263,12 +262,3 @@ def test_the_key_depends_on_the_content_and_on_nothing_else():
     assert key_of({"prompt": "Q?", "chosen": "a", "rejected": "b"}) == key
     assert key_of({**JUDGEBENCH, "label": "B>A"}) != key
     assert key_of({**JUDGEBENCH, "question": "R?"}) != key
-
-
-def test_every_line_of_the_sample_can_be_read():
-    """The sample holds twelve lines of all shapes: ten of one pair, two of nine."""
-    lines = SAMPLE.read_text(encoding="utf-8").splitlines()
-    sizes = [
-        len(parse_labelled(json.loads(line), number).pairs) for number, line in enumerate(lines, 1)
-    ]
-    assert sorted(sizes) == [1] * 10 + [9] * 2
