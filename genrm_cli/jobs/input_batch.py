@@ -52,6 +52,7 @@ from genrm_cli.judging.opening.open_judges import OpenJudges, open_judges
 from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.json_form import to_json
+from genrm_cli.scored.run_record import RunTotals
 from genrm_cli.storage.leases import Lease, LeaseLostError
 from genrm_cli.storage.location import folder_of, is_remote
 from genrm_cli.tasks import first_error_of
@@ -95,6 +96,7 @@ class BatchReport:
         alone: whether the user named a single input, or a set of files.
         keeps: whether results are kept; with many inputs, those that are up to date are not.
         is_listed: whether all inputs were found before the run ended.
+        totals: of what was scored, once the run has ended; None if nothing was.
     """
 
     alone: bool = False
@@ -107,6 +109,7 @@ class BatchReport:
     fatal: GenrmError | None = None
     is_interrupted: bool = False
     is_listed: bool = False
+    totals: RunTotals | None = None
 
     def enter(self, result: Decision) -> None:
         """Add the result of one more input."""

@@ -13,7 +13,7 @@ from genrm_cli.metrics.group_measures import RELIABILITY, reliability_word
 from genrm_cli.metrics.half_plans import HalfPlanSummary
 from genrm_cli.metrics.plan_reliability import LISTS, remedy_text, unknown_text, unmeasured_text
 from genrm_cli.metrics.run_metrics import MOST_FAILING
-from genrm_cli.scored.run_record import RunTotals
+from genrm_cli.scored.run_record import RunTotals, TrainOnIt
 from genrm_cli.scored.trust import facts_of_totals, judge_trust
 
 _NOT_ASKED = "not_asked"
@@ -91,7 +91,7 @@ class RunAccount:
     word: str
     advice: str
     contradiction: str
-    train: str
+    train: TrainOnIt
     because: tuple[str, ...]
 
     @classmethod

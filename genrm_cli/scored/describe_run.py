@@ -28,6 +28,7 @@ from genrm_cli.metrics.verdict_counts import CountOf
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
+from genrm_cli.scored.account import RunAccount
 from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import (
     FIGURES,
@@ -166,7 +167,7 @@ def run_record(
     damaged_verdicts: int | None = None,
 ) -> RunRecord:
     """Return the record of a finished input; see `RunRecord` for the arguments."""
-    return extended(
+    record = extended(
         RunRecord,
         totals,
         format=FORMAT,
@@ -181,7 +182,11 @@ def run_record(
         versions=versions_record(),
         journal=journal,
         damaged_verdicts=damaged_verdicts,
+        train="unknown",
+        because=(),
     )
+    account = RunAccount.of(record)
+    return replace(record, train=account.train, because=account.because)
 
 
 def input_version(identity: InputIdentity) -> InputVersion:

@@ -21,6 +21,9 @@ FORMAT: Literal[1] = 1
 """Version of the metrics file; increased when a key changes its meaning or is removed."""
 
 
+TrainOnIt = Literal["yes", "with care", "no", "unknown"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputVersion(InputIdentity):
     """The version of an input that was read.
@@ -255,6 +258,7 @@ class RunRecord(RunTotals):
         settings_digest: of every setting that changes rewards.
         journal: path of the journal; None without one.
         damaged_verdicts: verdicts of the journal that cannot be read.
+        train, because: whether to train on the rewards, and why not simply yes; see `RunAccount`.
     """
 
     format: Literal[1]
@@ -269,6 +273,8 @@ class RunRecord(RunTotals):
     versions: Mapping[str, str]
     journal: str | None
     damaged_verdicts: int | None = None
+    train: TrainOnIt
+    because: tuple[str, ...]
 
     @property
     def parts(self) -> dict[str, FileRecord]:

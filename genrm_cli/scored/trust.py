@@ -8,7 +8,7 @@ from genrm_cli.errors import counted
 from genrm_cli.metrics.figures import FigureForm
 from genrm_cli.metrics.group_measures import EFFECT, NOISY_BELOW, STRONG_LENGTH
 from genrm_cli.metrics.running_stats import Estimated, Share, share_of
-from genrm_cli.scored.run_record import RunRecord, RunTotals
+from genrm_cli.scored.run_record import RunRecord, RunTotals, TrainOnIt
 from genrm_cli.verdicts import ProbeResult
 
 Weight = Literal["no", "care", "fine", "unknown"]
@@ -33,7 +33,7 @@ _ANSWERS: dict[Weight, str] = {
     "unknown": "It cannot be told yet",
     "fine": "Nothing measured here speaks against it",
 }
-_WORDS: dict[Weight, str] = {
+_WORDS: dict[Weight, TrainOnIt] = {
     "no": "no",
     "care": "with care",
     "unknown": "unknown",
@@ -51,7 +51,7 @@ class TrainingFacts:
             file.
         flat: groups of equal rewards.
         noisy: groups whose reliability is known and below `NOISY_BELOW`.
-        repeated: responses equal to another of their group.
+        copies: responses equal to another of their group.
         figure, found, halves, word, advice, contradiction: see `RunAccount`; without a metrics
             file, nothing is found.
     """
@@ -63,7 +63,7 @@ class TrainingFacts:
     scored: int
     flat: Share
     noisy: Share
-    repeated: int
+    copies: int
     failed: Share
     not_asked: int
     first_place: Share
@@ -99,16 +99,22 @@ class Trust:
     reasons: tuple[Ground, ...]
 
     @property
-    def word(self) -> str:
+    def word(self) -> TrainOnIt:
         """The answer in a word or two: `yes`, `with care`, `no` or `unknown`."""
         return _WORDS[self.weight]
 
     @property
     def because(self) -> tuple[str, ...]:
-        """The texts of the reasons that have the weight of the answer; none for `yes`."""
+        """The texts of the reasons that have the weight of the answer, and that of an unknown
+        reliability whatever weighs more: it may be the next to fail. None for `yes`.
+        """
         if self.weight == "fine":
             return ()
-        return tuple(each.text for each in self.reasons if each.weight == self.weight)
+        return tuple(
+            each.text
+            for each in self.reasons
+            if each.weight == self.weight or (each.weight == "unknown" and each.tag == "noisy")
+        )
 
 
 def judge_trust(facts: TrainingFacts, *, has_comparisons: bool) -> Trust:
@@ -179,9 +185,9 @@ def _of_rewards(facts: TrainingFacts) -> Iterator[Ground]:
         text = f"All rewards are equal in {_share_text(flat, 'groups')}: nothing to learn there."
         yield Ground(_weight_of(flat.value, 0.5), text, "no-spread")
     yield from _of_reliability(facts)
-    if repeated := facts.repeated:
-        who = counted(repeated, "response duplicates", "responses duplicate")
-        yield Ground("care", f"{who} another response in the group.", "repeated")
+    if facts.copies:
+        who = counted(facts.copies, "response is", "responses are")
+        yield Ground("care", f"{who} equal to another of the group.", "repeated")
 
 
 _RELIABILITY: dict[str, tuple[Weight, str]] = {
@@ -278,8 +284,10 @@ def facts_of_totals(totals: RunTotals, said: Mapping[str, str]) -> TrainingFacts
     not_asked = failures.pop("not_asked", 0)
     failed = sum(failures.values())
     compared = sum(count for size, count in totals.group_sizes.items() if int(size) > 1)
-    decided = round((totals.verdicts + totals.journal_hits) * (1 - (totals.tie_rate or 0.0)))
     first = totals.first_place_win_rate
+    answered = totals.verdicts + totals.journal_hits
+    # None for lists, whose answers prefer no first of two.
+    decided = 0 if first is None else round(answered * (1 - (totals.tie_rate or 0.0)))
     low, high = totals.length_effect_interval or (None, None)
     return TrainingFacts(
         is_baseline=totals.judge.is_baseline,
@@ -289,10 +297,10 @@ def facts_of_totals(totals: RunTotals, said: Mapping[str, str]) -> TrainingFacts
         scored=totals.reward.count,
         flat=share_of(totals.groups_without_spread, max(compared - totals.groups_left_out, 0)),
         noisy=share_of(totals.groups_noisy, totals.reliability.count),
-        repeated=totals.copies,
+        copies=totals.copies,
         failed=share_of(failed, totals.comparisons_planned - not_asked),
         not_asked=not_asked,
-        first_place=share_of(0 if first is None else round(first * decided), decided),
+        first_place=share_of(round((first or 0.0) * decided), decided),
         flips=share_of(
             round((totals.flip_rate or 0.0) * totals.pairs_in_both_orders),
             totals.pairs_in_both_orders,

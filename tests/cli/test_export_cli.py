@@ -55,7 +55,7 @@ def test_what_score_wrote_is_exported(call, folder):
     assert manifest["left_out"] == {"blank": 1}
     assert manifest["inputs"][0]["judges"] == ["lexical"]
     assert manifest["inputs"][0]["scored_with"]["estimator"] == "adaptive"
-    assert "do not train on this" in done.err
+    assert "train on it: no. The built-in lexical baseline judged this" in done.err
     assert "DPOTrainer" in done.err
     assert manifest["longer_chosen_share"] == 1.0
     assert "longer answer chosen in 100.0 %" in done.err

@@ -1,4 +1,4 @@
-"""Summary, last line, --json, metrics, report and export say the same of one run."""
+"""Summary, last line, --json, metrics, report, export and trackers say the same of one run."""
 
 import html
 import json
@@ -6,6 +6,11 @@ import re
 
 import pytest
 from genrm_process import make_rollouts, read_lines
+
+from genrm_cli.products.tracking.log_run import tracked_run
+from genrm_cli.scored.run_record import RunRecord
+from genrm_cli.settings import Settings
+from genrm_cli.typed_json import from_json
 
 REFUSED = {"content": "I'm sorry, but I can't help with that."}
 CUT_OFF = {"content": None, "finish_reason": "length"}
@@ -83,13 +88,21 @@ def holds_one_account(said, genrm):
     word = re.search(rf"{account['figure']} +(?:0|1)?.*?(high|fair|low|unknown)", err)
     assert word[1] == account["word"]
     assert account["interval"] == metrics["reliability_interval"]
-    is_exported = account["scored"] > 0 and metrics["goal"] == "rewards"
-    if account["word"] in ("low", "unknown") and is_exported:
-        assert f"the {account['figure']} of the rewards of" in exported
-        assert f"is {account['word']}" in exported
-        assert account["advice"].split(";")[0].split(",")[0][:40] in exported
+    assert bool(account["because"]) == (account["train"] != "yes")
+    because = " ".join(account["because"])
+    assert (metrics["train"], " ".join(metrics["because"])) == (account["train"], because)
+    assert f"; train on it: {account['train']}; 2" in last[1]
+    if account["scored"] > 0 and because:
+        assert f"in.scored.jsonl: train on it: {account['train']}. {because}" in exported
+    tracked = tracked_run("in", from_json(RunRecord, metrics), Settings())
+    assert tracked.params["train_on_it"] == account["train"]
+    assert tracked.params.get("because", "") == because
+    assert tracked.scalars["verdicts"] == metrics["verdicts"]
     if account["reliability"] is not None:
-        assert f"Mean {account['figure']}" in page
+        assert f"Mean {account['figure']} {account['found']}" in page
+        assert tracked.scalars["reliability/mean"] == account["reliability"]
+        assert account["found"] in " ".join(err.split())
+    assert [each for each in account["because"] if html.escape(each, quote=False) not in page] == []
     summary = " ".join(err.split())
     assert all(each in summary for each in account["failing"])
     assert all(html.escape(each, quote=False) in page for each in account["failing"])

@@ -195,7 +195,7 @@ REPORT = {
 REASONS = [
     ("care", "The judge was not probed: nothing shows that it prefers a right answer to nonsense."),
     ("care", "All rewards are equal in 1 of 8 groups: nothing to learn there."),
-    ("care", "2 responses duplicate another response in the group."),
+    ("care", "1 response is equal to another of the group."),
     (
         "care",
         "Reward and length correlate by +0.47 (+0.16 to +0.78) within groups: longer responses "
@@ -261,8 +261,12 @@ MANIFEST = {
     "dropped": {"tie": 4, "orders_disagree": 1},
     "longer_chosen_share": 0.766667,
     "warnings": [
-        "the reliability of the rewards of in.scored.jsonl is unknown, 0.33 to 1.00: these rows "
-        "may be mostly judge noise; set ring_k to 2, or score more groups together."
+        "in.scored.jsonl: train on it: with care. The judge was not probed: nothing shows that it "
+        "prefers a right answer to nonsense. All rewards are equal in 1 of 8 groups: nothing to "
+        "learn there. 1 response is equal to another of the group. Reward and length "
+        "correlate by +0.47 (+0.16 to +0.78) within groups: longer responses win. Mean reliability "
+        "0.76 (0.33 to 1.00): differences between rewards may be mostly real or mostly noise; set "
+        "ring_k to 2, or score more groups together."
     ],
 }
 DISTRIBUTIONS = {

@@ -203,23 +203,25 @@ def _score(
         with showing_progress(progress, events):
             run_to_end(scoring(rollouts, run, report=report))
         last = report.last
-        if not report.alone:
-            if report.counts[Status.SCORED]:
-                show_summary(_totals(report, run), settings)
-        elif last is None:
+        if report.alone:
+            if last is not None and last.status is not Status.CURRENT:
+                report.totals = last.record
+        elif report.counts[Status.SCORED]:
+            report.totals = _totals(report, run)
+        if report.totals is not None:
+            show_summary(report.totals, settings)
+        elif not report.alone or last is None:
             pass
         elif last.status is Status.CURRENT:
             say(
                 f"{last.uri} is up to date ({text_of(last.reason)}): {last.output}; use --force to "
                 "score it again"
             )
-        elif last.record is not None:
-            show_summary(last.record, settings)
         elif report.fatal is None and last.status in (Status.ASKED, Status.SKIPPED):
             say(last.text())
-        if trackers and report.counts[Status.SCORED]:
+        if trackers and report.totals is not None and report.counts[Status.SCORED]:
             log = RunLog(trackers, events)
-            log.log(tracked_run(run_name(rollouts), _totals(report, run), settings))
+            log.log(tracked_run(run_name(rollouts), report.totals, settings))
             log.close()
         if (error := report.only_error) is not None:
             raise error

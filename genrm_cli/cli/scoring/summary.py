@@ -85,7 +85,7 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
         ends = totals.length_effect_interval or (None, None)
         correlation = EFFECT.text(totals.length_effect.mean, *ends)
         yield "length", f"correlates with the reward by {correlation} within groups"
-    if totals.judge.name is not None and totals.comparisons_planned:
+    if _has_answer(totals):
         yield account.figure, _reliability_text(account, totals)
         yield "train on it", ". ".join([account.train, *account.because[:1]]).rstrip(".")
     prices = settings.limits.price_in, settings.limits.price_out
@@ -152,6 +152,11 @@ def _iter_files(totals: "RunTotals") -> Iterator[tuple[str, str]]:
     yield "details", ", ".join([sibling(output, ".metrics.json"), *details])
 
 
+def _has_answer(totals: "RunTotals") -> bool:
+    """Return whether a judge was asked, so that a run says whether to train on it."""
+    return totals.judge.name is not None and totals.comparisons_planned > 0
+
+
 def outcome_text(report: "BatchReport", counts: RunMetrics) -> str:
     """Return the outcome of a run as one line that is easy to find in a log; it is done only if all
     outputs are there.
@@ -162,6 +167,8 @@ def outcome_text(report: "BatchReport", counts: RunMetrics) -> str:
         outcome = "interrupted"
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     results = f"{results_text(counts)}, {counted(counts.calls, 'call')}"
+    if report.totals is not None and _has_answer(report.totals):
+        results += f"; train on it: {RunAccount.of(report.totals).train}"
     return f"genrm: {outcome}: {counts_text(report)}; {results}; {now}; exit {code}"
 
 

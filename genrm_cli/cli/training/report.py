@@ -56,11 +56,7 @@ def report(
         if run.so_far:
             say(f"{of}{run.so_far}")
         say(f"{of}can I train on this? {run.trust.answer}")
-        for reason in run.trust.reasons:
-            # An unknown reliability is said whatever weighs more: it may be the next to fail.
-            is_unknown = reason.tag == "noisy" and reason.weight == "unknown"
-            if reason.weight == run.trust.weight or is_unknown:
-                say(f"- {reason.text}")
+        say(*(f"- {text}" for text in run.trust.because))
     if rejected := sum(run.rejected for run in written.runs):
         say_warning(f"{counted(rejected, 'line')} could not be read; the page counts them.")
     if written.groups_bytes > _LARGE_BYTES:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from genrm_cli import __version__
 from genrm_cli.errors import counted
 from genrm_cli.json_types import Record
-from genrm_cli.metrics.group_measures import RELIABILITY
 from genrm_cli.products.export.candidates import code_of
 from genrm_cli.products.export.make_rows import RowMaker
 from genrm_cli.products.export.read_scored import ExportCounts, ExportInput
@@ -126,7 +125,8 @@ def warnings_of(counts: ExportCounts, with_reasoning: int, only_reasoning: int) 
 
 
 def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
-    """Return warnings about rewards that are noise, or less accurate than these rows need.
+    """Return warnings about rewards that not everything speaks for training on, or that are less
+    accurate than these rows need.
 
     Args:
         unit: kind of row.
@@ -136,23 +136,15 @@ def judging_warnings(runs: Sequence[ScoredRun], unit: str) -> list[str]:
         metrics = run.metrics
         if metrics is None or metrics.judge.name is None:
             continue
-        if metrics.goal != "rewards":
-            if _SUITED[metrics.goal] != unit:
-                warnings.append(
-                    f"{run.name} was scored with goal {metrics.goal}: the rewards of the other "
-                    "rollouts are less accurate. Score with goal rewards for these rows."
-                )
-            continue
+        if metrics.goal != "rewards" and _SUITED[metrics.goal] != unit:
+            warnings.append(
+                f"{run.name} was scored with goal {metrics.goal}: the rewards of the other "
+                "rollouts are less accurate. Score with goal rewards for these rows."
+            )
         account = RunAccount.of(metrics)
-        of_rewards = f"the {account.figure} of the rewards of {run.name} is {account.word}"
-        noise = "these rows may be mostly judge noise"
-        if account.reliability is None:
-            warnings.append(f"{of_rewards}: {account.advice}.")
-        elif account.word == "low":
-            warnings.append(f"{of_rewards}, {account.found}: {noise}; {account.advice}.")
-        elif account.word == "unknown":  # no number: its estimate says nothing
-            between = RELIABILITY.ends(*account.interval or (0.0, 1.0))
-            warnings.append(f"{of_rewards}, {between}: {noise}; {account.advice}.")
+        if account.because:
+            because = " ".join(account.because)
+            warnings.append(f"{run.name}: train on it: {account.train}. {because}")
     return warnings
 
 

@@ -58,7 +58,7 @@ class ExportCounts:
 
     Attributes:
         left_out: rollouts that are not exported, by reason.
-        is_baseline: whether any reward is the built-in baseline's.
+        is_baseline: whether any reward is the built-in baseline's, of a run that has no account.
         truncated: exported rollouts that a limit cut off.
         incomplete_groups: groups with lines missing from their input.
         unreviewed: rollouts whose review is pending, included nevertheless.
@@ -154,7 +154,7 @@ def candidates_of(
     for each in group.members:
         rollout = each.rollout
         line = each.line
-        counts.is_baseline |= line.is_baseline
+        counts.is_baseline |= line.is_baseline and input_.run.metrics is None
         # A review of the file beside the lines counts more than what the session says of itself.
         status = None if line.group is None else input_.statuses.get((line.group, line.index))
         status = status or own_status(rollout, each.record)

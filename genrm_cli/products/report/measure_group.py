@@ -33,6 +33,7 @@ class GroupFigures:
         not_asked: requests that were planned but not made.
         unscored: rollouts without a reward, by the code of the reason.
         duplicates: responses equal to an earlier one except for case, spaces and punctuation.
+        copies: responses that have the reward of another, to which they are equal.
         components: their values that are known, by name.
     """
 
@@ -47,6 +48,7 @@ class GroupFigures:
     not_asked: int
     unscored: Counter[str]
     duplicates: int
+    copies: int
     components: Mapping[str, Sequence[float]]
     is_baseline: bool
 
@@ -96,6 +98,7 @@ def measure_group(group: ScoredGroup, prompt: str) -> GroupFigures:
             if each.line.reward is None
         ),
         duplicates=len(plain) - len(set(plain)),
+        copies=sum(each.line.equal_to is not None for each in group.members),
         components=components,
         is_baseline=group.line.is_baseline,
     )

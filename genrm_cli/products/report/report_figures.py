@@ -63,7 +63,8 @@ class RunFigures:
         failed: requests to judges that were not answered, by kind in `failures`; `not_asked` were
             only planned.
         first_place: verdicts for the response shown first, of those that prefer one.
-        repeated: responses equal to another of their group.
+        repeated: responses whose words are those of another of their group.
+        copies: responses that have the reward of another, to which they are equal.
         repeats: pairs of repeats of a comparison that agree; None without a metrics file.
         panel_agreement: Krippendorff's alpha of a panel of judges.
         cost: calls, tokens, seconds and, with prices, money, in all and for 1,000 rollouts; empty
@@ -105,6 +106,7 @@ class RunFigures:
     first_place: Share
     flips: Share
     repeated: Share
+    copies: int
     components: Mapping[str, Mean]
     panel_agreement: float | None = None
     repeats: Share | None = None
@@ -174,6 +176,7 @@ def figures_of(
         first_place=share_of(verdicts.first_wins, verdicts.decided),
         flips=share_of(verdicts.flips, verdicts.both_orders.pairs),
         repeated=share_of(_total(groups, "duplicates"), rollouts),
+        copies=_total(groups, "copies"),
         components={name: mean_of(values) for name, values in components.items()},
         sessions=sessions,
         look_here=_stand_out(groups),
@@ -217,7 +220,7 @@ def facts_of(figures: RunFigures) -> TrainingFacts:
         scored=figures.scored,
         flat=figures.flat,
         noisy=figures.noisy,
-        repeated=figures.repeated.count,
+        copies=figures.copies,
         failed=figures.failed,
         not_asked=figures.not_asked,
         first_place=figures.first_place,

@@ -170,11 +170,13 @@ def tracked_run(
         more: further numbers, or objects of numbers, by name.
     """
     limits = settings.limits
+    account = RunAccount.of(record)
     params = {
         "judge": record.judge.name,
         "profile": record.judge.profile,
         **{name: getattr(record, name) for name in _PARAMS},
-        "train_on_it": RunAccount.of(record).train,
+        "train_on_it": account.train,
+        "because": " ".join(account.because) or None,
         "settings_digest": digest_of(settings),
         "genrm_version": __version__,
     }

@@ -1,14 +1,7 @@
 """What an export says about the rewards behind its rows."""
 
-from types import SimpleNamespace
-
 import pytest
 from genrm_process import make_rollouts, read_lines
-from scored_lines import metrics
-
-from genrm_cli.products.export.manifest import judging_warnings
-from genrm_cli.scored.run_record import RunRecord
-from genrm_cli.typed_json import from_json
 
 
 def exported(call, to):
@@ -23,21 +16,16 @@ def test_rows_of_noise_are_named_with_a_remedy(genrm, call, judge_server):
     genrm.write("in.jsonl", make_rollouts(groups=60, size=6))
     call("score", "in.jsonl", *judge_server.flags, "--no-probe", "-q").ended(0)
     said = exported(call, "trl-dpo")
-    assert "reliability of the rewards of in.scored.jsonl is low" in said
+    assert "in.scored.jsonl: train on it: no. Mean reliability" in said
     assert "try another judge or profile" in said
 
 
-def test_an_unknown_reliability_has_no_number():
-    """An interval from low to high is said without the estimate, which promises what it cannot."""
-    counted = dict.fromkeys(("min", "max"), None) | {"count": 9, "mean": 0.92, "std": 0.0}
-    more = {"strategy": "ring", "ring_k": 1.0, "reliability_interval": [0.0, 0.98]}
-    written = metrics(reliability=counted, **more)
-    written["judge"]["name"] = "m"
-    run = SimpleNamespace(name="x", metrics=from_json(RunRecord, written))
-    (said,) = judging_warnings([run], "pair")
-    assert "is unknown, 0.00 to 0.98: these rows may be mostly judge noise" in said
-    assert "set ring_k to 2, or score more groups together" in said
-    assert "0.92" not in said
+def test_lines_without_an_account_name_the_baseline(genrm, call):
+    """Without a metrics file the lines still say who judged them."""
+    genrm.write("in.jsonl", make_rollouts(groups=4, size=6))
+    call("score", "in.jsonl", "--offline", "-q").ended(0)
+    (genrm.folder / "in.metrics.json").unlink()
+    assert "not by a reward model: do not train on this" in exported(call, "trl-dpo")
 
 
 def test_all_groups_of_the_input_are_counted(genrm, call):
