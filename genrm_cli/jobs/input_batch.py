@@ -31,7 +31,7 @@ from genrm_cli.errors import (
 )
 from genrm_cli.groups.check import check_settings
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
-from genrm_cli.jobs.due.advise_grouping import describe_grouping
+from genrm_cli.jobs.due.advise_grouping import describe_grouping, describe_unread
 from genrm_cli.jobs.due.decisions import (
     LISTED_AT_ONCE,
     Decision,
@@ -60,6 +60,19 @@ from genrm_cli.tasks import first_error_of
 # A small object waits for a dozen replies of its store, one after another.
 _SMALL_BYTES = 1_000_000
 _SMALL_IN_LANE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadFieldEvent(Event):
+    """All responses of each prompt are equal, and a field beside them is not."""
+
+    severity = Severity.WARNING
+    input: str
+    detail: Message
+
+    def text(self) -> Message:
+        """Name the input and the field."""
+        return Message.of(f"{self.input}: ", self.detail, ".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +329,11 @@ class _BatchRun:
             with task.sources(run) as sources, sources.open(0) as source:
                 return describe_grouping(source, run.settings.input)
 
+        if counts.rollouts > counts.groups and not counts.comparisons_planned:
+            with task.sources(run) as sources, sources.open(0) as source:
+                unread = describe_unread(source, run.settings.input)
+            if unread is not None:
+                self.run.on_event(UnreadFieldEvent(task.uri, unread))
         return scored.checked(lambda: refuse_unscored(counts, record, run.settings, advise))
 
     @contextmanager

@@ -105,3 +105,16 @@ def test_a_misspelt_answer_is_refused(tmp_path):
     for given in ({"answer_field": "finl"}, {"answer_tool": "submit"}):
         with pytest.raises(InputError, match="no response has a value under"):
             raise preview(tmp_path, lines, **given)
+
+
+@pytest.mark.parametrize("name", ["qwen3_8b", "model_a", "x", "pred"])
+def test_a_short_text_beside_equal_responses_is_named(tmp_path, call, genrm, name):
+    """It may be what the policy wrote, while the responses that were read are the known answer."""
+    lines = [{"prompt": "6 times 7?", "response": "It is 42.", name: text} for text in ("42", "41")]
+    told = f"lines with the same prompt and response differ in {name}; if one of them is the"
+    assert told in str(preview(tmp_path, lines).error)
+    genrm.write("in.jsonl", lines)
+    assert told in call("score in.jsonl --offline").ended(0).err
+    collapsed = [{"prompt": "6 times 7?", "response": "42", "step": step} for step in range(2)]
+    genrm.write("same.jsonl", collapsed)
+    assert "differ in" not in call("score same.jsonl --offline").ended(0).err

@@ -139,6 +139,23 @@ def test_lines_that_only_look_like_rollouts_are_refused():
     assert recognise({"messages": [ASKED, said()], "scenario": {"kind": "x"}}).name == "chat"
 
 
+def test_a_text_may_stand_in_an_object_of_its_own():
+    """OpenAI's Assistants API writes `{"value": ..., "annotations": []}`."""
+
+    def part(text):
+        return [{"type": "text", "text": {"value": text, "annotations": []}}]
+
+    line = {
+        "messages": [
+            {"role": "user", "content": part("Why?")},
+            {"role": "assistant", "content": part("So.")},
+        ]
+    }
+    (rollout,) = recognise(line).read(line)
+    assert [turn.text for turn in rollout.prompt] == ["Why?"]
+    assert rollout.answer == "So."
+
+
 def test_all_parts_of_a_prompt_are_shown():
     """Messages as JSON text, the text after a gap, and options of a sample without messages."""
     cases = [

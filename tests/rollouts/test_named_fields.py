@@ -49,6 +49,26 @@ def test_a_list_of_turns_is_no_list_of_responses():
         shown({"talk": talk}, "talk.message")
 
 
+def test_answers_in_a_row_are_one_response_or_several():
+    """Nothing tells which, so the user says it; what differs in more than its text is a turn of an
+    agent, or a channel, and one response.
+    """
+    record = {"task": "Name one.", "answers": [said("first"), said("second")]}
+    numbered = [{**each, "id": number} for number, each in enumerate(record["answers"])]
+    for answers in (record["answers"], numbered):
+        with pytest.raises(UnreadableRecordError, match="2 messages of the policy in a row"):
+            shown({"task": "Name one.", "answers": answers}, "answers", "task")
+    assert shown(record, "answers.content", "task")[1] == ["first", "second"]
+    call = {"id": "1", "function": {"name": "look", "arguments": "{}"}}
+    turns = (
+        [said("I look."), {**said(""), "tool_calls": [call]}, said("Done.")],
+        [{**said("I think."), "channel": "commentary"}, {**said("Done."), "channel": "final"}],
+        [said("one"), said("and?", "user"), said("two")],
+    )
+    for each in turns:
+        assert len(shown({"task": "Name one.", "answers": each}, "answers", "task")[1]) == 1
+
+
 def test_objects_of_unknown_kinds_are_no_responses():
     """They may be turns or parts of one, so the refusal names the texts in them; a path through
     the list, a list of texts, and objects that name their text as a response are a group.

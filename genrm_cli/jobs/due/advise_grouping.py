@@ -1,4 +1,4 @@
-"""Advise how the rollouts of an input could be grouped if nearly all of them are alone."""
+"""Advise how an input could be read if nearly all of its rollouts are alone or equal."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -14,6 +14,7 @@ from genrm_cli.settings.file_settings import InputSettings
 from genrm_cli.storage.source import Source
 
 GENERAL_ADVICE = naming("name the field that rollouts of one task share with $group_by")
+_MOST_NAMED = 3  # fields that a message names
 _BY_PRINCIPLE = (
     "rollouts of one task differ in their principle, which is part of the group's key: give "
     "those that are to be compared the same"
@@ -31,6 +32,33 @@ def describe_grouping(source: Source, settings: InputSettings) -> Message:
     if _forms_groups(records, settings, with_principle=False):
         return Message.of(_BY_PRINCIPLE)
     return GENERAL_ADVICE
+
+
+def describe_unread(source: Source, settings: InputSettings) -> Message | None:
+    """Return the texts that differ among the first lines with one prompt and one response: one of
+    them may be what the policy wrote. None if there is none.
+    """
+    firsts: dict[tuple[int, str | None], Record] = {}
+    differing: dict[str, None] = {}
+    for record in sample_of(source):
+        try:
+            [rollout] = format_of(record, settings).read(record)
+        except (UnreadableRecordError, ValueError):  # or a line of several rollouts
+            continue
+        first = firsts.setdefault((digest_of_prompt(rollout.prompt), rollout.answer), record)
+        differing |= {
+            name: None
+            for name, value in record.items()
+            if isinstance(value, str) and value != first.get(name)
+        }
+    if not differing:
+        return None
+    names = ", ".join([*differing][:_MOST_NAMED])
+    return Message.of(
+        f"lines with the same prompt and response differ in {names}; if one of them is the "
+        "response, name it with ",
+        SettingRef("response_field"),
+    )
 
 
 def _iter_choices(

@@ -10,7 +10,7 @@ from genrm_cli.groups.asking.begin import begin_group
 from genrm_cli.groups.compile import compile_rewards
 from genrm_cli.groups.group import Group
 from genrm_cli.jobs.context import RunContext
-from genrm_cli.jobs.due.advise_grouping import describe_grouping
+from genrm_cli.jobs.due.advise_grouping import describe_grouping, describe_unread
 from genrm_cli.jobs.due.decisions import Decision, Status, iter_decisions
 from genrm_cli.jobs.due.inputs import NO_ROLLOUT_FILES, Task, iter_tasks
 from genrm_cli.jobs.due.refusals import refuse_input
@@ -204,7 +204,9 @@ class Preview:
         }
 
 
-def _why_unscorable(preview: Preview, advise: Callable[[], Message]) -> Message:
+def _why_unscorable(
+    preview: Preview, advise: Callable[[], Message], unread: Callable[[], Message | None]
+) -> Message:
     if not preview.counts.lines:
         return Message.of("the input is empty")
     if preview.without_response == preview.counts.rollouts:
@@ -214,7 +216,9 @@ def _why_unscorable(preview: Preview, advise: Callable[[], Message]) -> Message:
     if set(preview.counts.group_sizes) == {1}:
         every = f"every group (by {' or '.join(preview.grouped_by)}) has one rollout"
         return Message.of(every, "; ", advise())
-    return Message.of("no group has two rollouts that can be compared")
+    detail = unread()
+    remedy = () if detail is None else ("; ", detail)
+    return Message.of("no group has two rollouts that can be compared", *remedy)
 
 
 def iter_previews(
@@ -282,10 +286,14 @@ def preview_task(task: Task, run: RunContext, torn: TornPrompts | None = None) -
             with sources.open(0) as source:
                 return describe_grouping(source, run.settings.input)
 
+        def unread() -> Message | None:
+            with sources.open(0) as source:
+                return describe_unread(source, run.settings.input)
+
         has_components = metrics.rollouts > 0 and bool(index.plan.rewards.settings.components)
         preview.can_be_scored = metrics.comparisons_planned > 0 or has_components
         if not preview.can_be_scored and preview.error is None:
-            why = _why_unscorable(preview, advise)
+            why = _why_unscorable(preview, advise, unread)
             preview.error = InputError(f"{task.uri}: nothing can be scored: ", why, ".")
         elif 2 * metrics.group_sizes[1] > metrics.rollouts:
             few = f"{metrics.group_sizes[1]} of {metrics.rollouts} are alone in their group; "

@@ -51,6 +51,8 @@ _SPEAKERS = words("role from source sender author speaker kind type")
 _PART_KINDS = frozenset(
     words("text input_text output_text message reasoning thinking refusal image_url image tool_use")
 )
+# What differs among messages that say nothing of a kind or a turn.
+_OF_EACH = frozenset(words("content id index created timestamp finish_reason logprobs"))
 _ABOUT_TOOLS = frozenset(words("tools functions tool_choice response_format"))
 # In an error that lists what is there instead of a missing field.
 _SHOWN_KEYS = 8
@@ -104,6 +106,7 @@ def named_fields(
                 refuse_unknown_objects(response_field, responses)
             rollouts = read_alternatives(record, asked, responses, **known)
         else:
+            _refuse_answers_in_a_row(response_field, responses)
             rollouts = [read_completion(record, asked, responses, **known)]
         rollouts = with_parts(record, found, rollouts)
         _refuse_lost(record, (response_field, *prompts), rollouts)
@@ -143,6 +146,23 @@ def _refuse_turns(record: Record, path: str, value: object) -> None:
                     f"{', '.join(sorted(kinds))}); name the list of messages if {name} is role, or "
                     "else write its turns with role and content"
                 )
+
+
+def _refuse_answers_in_a_row(path: str, value: object) -> None:
+    """Refuse a list of answers of the policy that differ in nothing but their text: they may be one
+    response or several.
+    """
+    if not is_messages(value) or len(value) < 2:
+        return
+    are_texts = all(isinstance(each.get("content"), str) and each["content"] for each in value)
+    apart = [{name: each[name] for name in each if name not in _OF_EACH} for each in value]
+    if are_texts and all(each == apart[0] for each in apart):
+        raise UnreadableRecordError(
+            f"{path} holds {len(value)} messages of the policy in a row, which could be one "
+            "response or several; name ",
+            SettingRef("response_field", f"{path}.content"),
+            " if each is a response, or else join them into one message",
+        )
 
 
 def _refuse_lost(record: Record, paths: Sequence[str], rollouts: Sequence[Rollout]) -> None:

@@ -105,8 +105,11 @@ def read_part(part: object) -> Part:
         return call_of(part)
     if plain.endswith(_RESULT_KINDS):
         return ToolResult(result_text(part), name_of_call(part))
-    if isinstance(part.get("text"), str):
-        return str(part["text"])
+    text = part.get("text")
+    if isinstance(text, dict):  # OpenAI's Assistants API
+        text = text.get("value")
+    if isinstance(text, str):
+        return text
     if isinstance(part.get("refusal"), str):
         return Refusal(part["refusal"])
     if plain in ("text", "") and isinstance(part.get("content"), str):
