@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from genrm_cli.errors import StorageError, UsageError
+from genrm_cli.settings import Settings
 from genrm_cli.storage.contract import ANY_MODE, Sink
-from genrm_cli.storage.places import place_of
+from genrm_cli.storage.location import require_json_lines, require_rl_prefix
+from genrm_cli.storage.places import is_same_place, place_of
 from genrm_cli.storage.store import Store
 
 COMMIT_SUFFIX = ".commit"
@@ -83,11 +85,27 @@ class Outputs(AbstractContextManager["Outputs"]):
                 mark.remove()
 
 
-def write_one(
-    uri: str, data: bytes, inputs: Sequence[str], store: Store, *, overwrite: bool
-) -> None:
-    """Write a file whole or not at all, as private as the most private input."""
+def check_output(uri: str, inputs: Sequence[str], settings: Settings) -> None:
+    """Refuse a single output that could not be written, before the work that makes it."""
+    require_rl_prefix(uri, settings.storage.any_prefix)
+    require_json_lines(uri)
+    _refuse_input(uri, inputs)
+    store = Store(settings.storage)
+    store.at(uri).check_writable()
+    with Outputs(store, settings.output.force) as outputs:
+        outputs.open(uri)  # leaves nothing behind
+
+
+def write_output(uri: str, data: bytes, inputs: Sequence[str], settings: Settings) -> None:
+    """Write a single output whole or not at all, as private as the most private input."""
+    _refuse_input(uri, inputs)
+    store = Store(settings.storage)
     mode = reduce(int.__and__, (store.at(each).mode() for each in inputs))
-    with Outputs(store, overwrite, mode=mode) as outputs:
+    with Outputs(store, settings.output.force, mode=mode) as outputs:
         outputs.open(uri).write(data)
         outputs.commit()
+
+
+def _refuse_input(uri: str, inputs: Sequence[str]) -> None:
+    if any(is_same_place(each, uri) for each in inputs):
+        raise UsageError(f"the output {uri} is an input; choose another place.")

@@ -181,11 +181,14 @@ def _compare(
     from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
     from genrm_cli.products.evaluation.grid import compare_cells, failed_cell
     from genrm_cli.products.evaluation.grid_file import naming_cell
-    from genrm_cli.products.evaluation.result_file import check_result_place, write_result
     from genrm_cli.products.report.figures_page import write_grid_page
+    from genrm_cli.scored.json_form import to_json
+    from genrm_cli.storage.encoding.records import render_document
+    from genrm_cli.storage.outputs import check_output, write_output
 
     for uri in (output, page):
-        check_result_place(uri, [pairs], settings)
+        if uri is not None:
+            check_output(uri, [pairs], settings)
     found = []
     failed = []
     first_error: GenrmError | None = None
@@ -207,7 +210,8 @@ def _compare(
     if first_error is not None and not found:
         raise first_error
     compared = compare_cells(found, failed)
-    write_result(compared, output, pairs, settings)
+    if output is not None:
+        write_output(output, render_document(to_json(compared)), [pairs], settings)
     if page is not None:
         write_grid_page(page, compared, grid_points(compared), [pairs], settings)
     if settings.output.json_output or (output != "-" and not settings.output.quiet):

@@ -48,6 +48,7 @@ def rank(
         rank_settings,
         refuse_partial,
     )
+    from genrm_cli.storage.outputs import check_output
 
     given = invocation.settings
     own = rank_settings(given)
@@ -55,6 +56,8 @@ def rank(
         plan = plan_ranking(rollouts, policy_field, new_run(own, invocation.api_keys))
         print_result(given, plan, *plan_lines(plan))
         return
+    if report is not None:
+        check_output(report, rollouts, given)
     with watched(own, invocation.api_keys) as run:
         ranking = run_to_end(rank_policies(rollouts, policy_field, run))
     if report is not None:

@@ -34,7 +34,6 @@ from genrm_cli.products.evaluation.pair_job import (
 )
 from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.products.evaluation.people import PeopleQuality, people_quality, read_labels
-from genrm_cli.products.evaluation.result_file import check_result_place, write_result
 from genrm_cli.products.evaluation.since import (
     EarlierResult,
     JudgeChange,
@@ -42,9 +41,12 @@ from genrm_cli.products.evaluation.since import (
     parse_earlier,
 )
 from genrm_cli.scored.describe_run import input_version
+from genrm_cli.scored.json_form import to_json
 from genrm_cli.scored.run_record import InputVersion, PanelRecord
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import digest_of
+from genrm_cli.storage.encoding.records import render_document
+from genrm_cli.storage.outputs import check_output, write_output
 from genrm_cli.verdicts import StoppedBy
 
 # Fields of a run record that a result repeats.
@@ -134,7 +136,8 @@ async def evaluate_judge(
     check_offline(settings)
     refuse_defaults(settings, "a judge")
     earlier = None if since_uri is None else _earlier_of(since_uri, settings, run)
-    check_result_place(result_uri, (pairs_uri, since_uri), settings)
+    if result_uri is not None:
+        check_output(result_uri, [uri for uri in (pairs_uri, since_uri) if uri], settings)
     started_s = time.monotonic()
     job = job_of(run)
     with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
@@ -178,7 +181,8 @@ async def evaluate_judge(
         since=change,
         pairs=pairs,
     )
-    write_result(result, result_uri, pairs_uri, settings)
+    if result_uri is not None:
+        write_output(result_uri, render_document(to_json(result)), [pairs_uri], settings)
     return result
 
 

@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 
-from genrm_cli.errors import UsageError
 from genrm_cli.metrics.figures import POINTS, STRENGTH, WINS
 from genrm_cli.products.report.charts import PricedPoint, draw_costs
 from genrm_cli.products.report.render_page import render_page
 from genrm_cli.settings import Settings
-from genrm_cli.storage.outputs import write_one
-from genrm_cli.storage.places import is_same_place
-from genrm_cli.storage.store import Store
+from genrm_cli.storage.outputs import write_output
 
 
 def write_grid_page(
@@ -23,7 +20,7 @@ def write_grid_page(
     """
     chart = draw_costs(options, "accuracy over cost")
     page = render_page("grid.html.jinja", grid=grid, chart=chart, shares=WINS, points=POINTS)
-    _write(uri, page, inputs, given)
+    write_output(uri, page.encode(), inputs, given)
 
 
 def write_ranking_page(uri: str, ranking: object, inputs: Sequence[str], given: Settings) -> None:
@@ -38,11 +35,4 @@ def write_ranking_page(uri: str, ranking: object, inputs: Sequence[str], given: 
         GenrmError: the page exists and may not be replaced, or it cannot be written.
     """
     page = render_page("ranking.html.jinja", ranking=ranking, wins=WINS, strengths=STRENGTH)
-    _write(uri, page, inputs, given)
-
-
-def _write(uri: str, page: str, inputs: Sequence[str], given: Settings) -> None:
-    if any(is_same_place(each, uri) for each in inputs):
-        raise UsageError(f"the page {uri} is an input; choose another place.")
-    store = Store(given.storage)
-    write_one(uri, page.encode(), inputs, store, overwrite=given.output.force)
+    write_output(uri, page.encode(), inputs, given)

@@ -309,7 +309,7 @@ def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="force"):
         evaluate(uri, settings_from(judge="lexical"), str(result_uri))
     assert result_uri.read_text() == "mine"
-    with pytest.raises(UsageError, match="is the input"):
+    with pytest.raises(UsageError, match="is an input"):
         evaluate(uri, settings_from(judge="lexical", force=True), uri)
 
 

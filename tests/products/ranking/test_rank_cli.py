@@ -313,9 +313,9 @@ def test_many_pairs_are_counted_not_printed(genrm: Genrm, call: Call) -> None:
     assert {found["policies"][0]["name"]} & {found["pairs"][0]["a"], found["pairs"][0]["b"]}
 
 
-def test_a_page_shows_the_pairs(genrm: Genrm, call: Call) -> None:
+def test_a_page_shows_the_pairs(genrm: Genrm, call: Call, judge_server: JudgeServer) -> None:
     """--report writes a page of its own, without scripts or links, with every pair and its names
-    escaped; it replaces no input.
+    escaped; it replaces no input, and without --force no page, which is said before the first call.
     """
     files = write_policies(genrm, 3, **{"<b>": "good", "c": "bad"})
     call("rank", *files, "--offline", "--report", "page.html").ended(0)
@@ -323,5 +323,7 @@ def test_a_page_shows_the_pairs(genrm: Genrm, call: Call) -> None:
     found = [words in page for words in ("wins of the first", "&lt;b&gt; against c", "<b>")]
     assert found == [True, True, False]
     assert not re.search("<nav|<script|<a ", page)
-    again = call("rank", *files, "--offline", "--report", "c.jsonl").ended(2)
-    assert "c.jsonl is an input" in again.err
+    for place, words in (("c.jsonl", "c.jsonl is an input"), ("page.html", "page.html exists")):
+        again = call("rank", *files, *judge_server.flags, "--report", place).ended(2)
+        assert words in again.err
+    assert judge_server.stats()["requests"] == 0
