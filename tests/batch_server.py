@@ -60,6 +60,7 @@ class BatchServer:
         kill_at: a route, `before` or `after` it is served, and what kills the client then; or after
             so many calls.
         asked: how often each request was in a batch.
+        heads: the key of its requests, and the names of their headers.
     """
 
     answer: Callable[[Json], tuple[int, Json]] = judged
@@ -76,6 +77,7 @@ class BatchServer:
     batches: dict[str, Json] = field(default_factory=dict)
     asked: Counter[str] = field(default_factory=Counter)
     calls: Counter[str] = field(default_factory=Counter)
+    heads: set[tuple[str | None, ...]] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
     kill_at: tuple[str, str, Callable[[], None]] | None = None
@@ -259,6 +261,7 @@ def serving(**given: Any) -> Iterator[BatchServer]:
             return chunk
 
         def _do(self, body: bytes) -> None:
+            server.heads.add((self.headers.get("Authorization"), *self.headers))
             status, reply = server.handle(
                 self.command, self.path, body, self.headers.get("Content-Type", "")
             )

@@ -17,6 +17,7 @@ _CONTEXT.set_forkserver_preload(
     [
         "genrm_cli.cli.app",
         "genrm_cli.cli.scoring.score",
+        "genrm_cli.products.serve.run",
         "genrm_cli.jobs.input_batch",
         "genrm_cli.storage.s3.upload",
     ]
@@ -50,6 +51,10 @@ class ForkedGenrm:
     def poll(self) -> int | None:
         """Return the exit code; None while it runs."""
         return self.returncode
+
+    def terminate(self) -> None:
+        """Ask it to end, as a supervisor would."""
+        self._process.terminate()
 
     def kill(self) -> None:
         """Kill it, as a machine that vanishes."""

@@ -41,14 +41,16 @@ from genrm_cli.errors import (
     SettingRef,
     StorageError,
     TooManyUnscoredError,
+    UsageError,
 )
 from genrm_cli.settings import Settings
+from genrm_cli.settings.conditions import unmet, why_unmet
 from genrm_cli.settings.declare import ENVIRONMENT_PREFIX, Setting, setting_of, settings_of
 from genrm_cli.settings.kinds import TEXT, Value
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
-from genrm_cli.settings.table import all_settings
+from genrm_cli.settings.table import all_settings, value_of
 
 # Outputs appear whole or not at all, so the user has to know that nothing is lost.
 INTERRUPTED_TEXT = (
@@ -163,6 +165,9 @@ def build_command(name: str, entry: CommandEntry) -> Any:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
         elif type_ is not Invocation:
             groups[parameter.name] = type_
+    names_of = {
+        group: [each.name for each in settings_of(type_)] for group, type_ in groups.items()
+    }
     of_groups = [each for type_ in groups.values() for each in settings_of(type_)]
     parameters += map(_parameter, [*own, *of_groups, *shared])
     if entry.reads_file:
@@ -184,9 +189,12 @@ def build_command(name: str, entry: CommandEntry) -> Any:
                 if entry.reads_file:
                     file = read_settings_file(config or None, Path.cwd())
                 given["invocation"] = _invoke(flags, file)
-            given |= _take(own, given)
+            values = _take([*own, *of_groups], given)
+            settings = given["invocation"].settings if shared else Settings()
+            _refuse_unmet([*own, *of_groups], values, settings)
+            given |= {each.name: values.pop(each.name) for each in own}
             for group, type_ in groups.items():
-                given[group] = type_(**_take(settings_of(type_), given))
+                given[group] = type_(**{name: values[name] for name in names_of[group]})
             try:
                 code = function(**given)
             except MissingModelError as error:
@@ -219,6 +227,19 @@ def _take(declared: list[Setting], given: dict[str, Any]) -> dict[str, Value]:
         ref = SettingRef(each.name)
         values[each.name] = each.default if text is None else each.convert(text, ref)
     return values
+
+
+def _refuse_unmet(declared: list[Setting], values: Mapping[str, Value], settings: Settings) -> None:
+    """Refuse a command's own options that have no effect beside the others, or its settings."""
+
+    def value(name: str) -> object:
+        return values[name] if name in values else value_of(settings, name)
+
+    for each in declared:
+        missing = unmet(each.only_with, value)
+        if missing is not None and values[each.name] != each.default:
+            why = why_unmet(missing, value)
+            raise UsageError(SettingRef(each.name), " has no effect", *why, "; omit it.")
 
 
 @contextmanager

@@ -10,10 +10,9 @@ from genrm_cli.cli.console import say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, run_to_end
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
-from genrm_cli.errors import UsageError, how_to_install, naming
+from genrm_cli.errors import UsageError, how_to_install
 from genrm_cli.judging.pacing.judge_events import JudgeEvent
 from genrm_cli.metrics.event import Event
-from genrm_cli.products.sessions.session_options import SAMPLES
 from genrm_cli.settings import Settings
 from genrm_cli.settings.sources.keys import find_token
 
@@ -59,13 +58,6 @@ def serve(invocation: Invocation, client: ClientOptions, hosted: HostOptions) ->
         if hosted.environment is not None:
             host(settings, hosted, client, token, events, say_ready)
             return
-        given = (client.client_base_url, client.client_model, hosted.max_turns)
-        if any(given) or hosted.scenarios != SAMPLES:
-            raise UsageError(
-                naming(
-                    "$scenarios, $client_base_url, $client_model and $max_turns need $environment."
-                )
-            )
         with _logging(settings, events) as log_step:
             run_to_end(
                 serve_until_stopped(

@@ -93,8 +93,13 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
     Raises:
         UsageError: the message names what to omit.
     """
-    if settings.pairing.goal != "rewards":
-        _refuse_directed(settings, compares_pairs=plan.compares_pairs)
+    goal = settings.pairing.goal
+    if goal != "rewards" and not plan.compares_pairs:
+        more = " needs judges that compare pairs; omit judges that grade responses, or the goal."
+        raise UsageError(SettingRef("goal", goal), more)
+    if goal != "rewards" and settings.rewards.advantage == "reliability":
+        more = " leaves the reliability unknown; omit $advantage, or the goal."
+        raise UsageError(SettingRef("goal", goal), naming(more))
     if len({judge.form for judge in plan.judges}) > 1:
         names = ", ".join(f"{judge.name} ({judge.form})" for judge in plan.judges)
         raise UsageError(
@@ -111,36 +116,6 @@ def _refuse_contradictions(settings: Settings, plan: GroupPlan) -> None:
         )
     if plan.criteria and not plan.uses_own_principle:
         raise UsageError(naming("[criteria] has no effect with $compat unless $principle is set."))
-    if plan.rubric_field is not None and not (by_row or plan.uses_own_principle):
-        raise UsageError(
-            naming(
-                "$rubric_field has no effect with $compat: set $principle, or a component with "
-                "the rubric set row."
-            )
-        )
-
-
-def _refuse_directed(settings: Settings, *, compares_pairs: bool) -> None:
-    """Refuse what a plan that follows the verdicts cannot do.
-
-    Raises:
-        UsageError: the message names what to omit.
-    """
-    pairing = settings.pairing
-    rewards = settings.rewards
-    has_plan = pairing.strategy != "ring" or pairing.repeats != 1 or pairing.both_orders
-    why = None
-    if has_plan or settings.judge.compat is not None:
-        why = (
-            " chooses each pair and asks it once; omit $strategy, $repeats, $both_orders and "
-            "$compat, or the goal."
-        )
-    elif rewards.min_reliability is not None or rewards.advantage == "reliability":
-        why = " leaves the reliability unknown; omit $min_reliability and $advantage, or the goal."
-    elif not compares_pairs:
-        why = " needs judges that compare pairs; omit judges that grade responses, or the goal."
-    if why is not None:
-        raise UsageError(SettingRef("goal", pairing.goal), naming(why))
 
 
 def _shows_images(settings: Settings, judges: Sequence[JudgePlan]) -> bool:

@@ -210,11 +210,7 @@ class GroupPlan:
             UsageError: NeMo Gym shows none, or the profile of a judge has no place for it.
         """
         if self.shows_as_gym:
-            raise UsageError(
-                naming(
-                    "NeMo Gym shows judges no reference answer; omit $compat or $reference_field."
-                )
-            )
+            raise UsageError(naming("NeMo Gym shows judges no reference answer; omit $compat."))
         for judge in self.judges:
             if judge.profile is not None and not judge.profile.takes_reference:
                 raise UsageError(

@@ -15,7 +15,7 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
-from genrm_cli.errors import SettingRef, UsageError, naming
+from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.profiles.profile import AnyProfile, GradingProfile, Profile
@@ -199,10 +199,6 @@ def profile_of(config: JudgeConfig) -> AnyProfile:
 
 def _listwise_profile(config: JudgeConfig) -> AnyProfile:
     judge = config.judge
-    if judge.compat is not None:
-        raise UsageError(
-            naming("$compat judges pairs, as NeMo Gym does; omit $judging.", judging="listwise")
-        )
     profile = find_profile(judge.profile or LISTWISE_PROFILE, judge.model)
     if not isinstance(profile, GradingProfile) or not profile.whole_group:
         raise UsageError(

@@ -34,11 +34,11 @@ def names_in(alternatives: tuple[str, ...]) -> list[str]:
 
 def why_unmet(alternatives: tuple[str, ...], value_of: ValueOf) -> list[Part]:
     """Return the parts of a message that say what is in the way, or missing."""
-    # A switch that is off is in the way, too: no journal.
+    # A switch that is off is in the way, too, if nothing else would do: no journal.
     in_the_way = [
         name
         for name in names_in(alternatives)
-        if f"!{name}" in alternatives or value_of(name) is False
+        if f"!{name}" in alternatives or (len(alternatives) == 1 and value_of(name) is False)
     ]
     if in_the_way:
         return [" with ", *_joined([_named(name, value_of(name)) for name in in_the_way])]

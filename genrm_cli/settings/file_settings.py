@@ -44,10 +44,12 @@ class InputSettings:
     reference_field: str | None = reward_setting(
         "Dotted path of the reference answer, for example expected_answer, which the judge sees.",
         is_common=True,
+        only_with="!compat",
     )
     rubric_field: str | None = reward_setting(
         "Dotted path of each row's own rubric: a text, or a list of texts or objects "
-        "(HealthBench, RaR)."
+        "(HealthBench, RaR).",
+        only_with="!compat|principle|components",
     )
     ignore_media: bool = reward_setting(
         "Compare responses that contain images or files, without these.",
@@ -147,12 +149,14 @@ class OfflineSettings:
 
     requests_to: str | None = setting(
         "Make no calls; write the outstanding requests as an OpenAI batch input, for `vllm run-"
-        "batch` or `genrm batch`."
+        "batch` or `genrm batch`.",
+        only_with="use_journal, !conclude",
     )
     replies_from: tuple[str, ...] = setting(
         "Make no calls; read the replies from these files. With $requests_to, write the requests "
         "that still lack a reply instead of outputs. Repeatable.",
         (),
+        only_with="use_journal, !conclude",
     )
 
     @property

@@ -55,7 +55,7 @@ class JudgeSettings:
         " group, in $repeats orders.",
         "pairwise",
         is_common=True,
-        only_with="!judge|components|diversity",
+        only_with="!compat, !judge|components|diversity",
     )
     profile: str | None = reward_setting(
         "How to prompt the judge and parse its replies. A name listed by `genrm profiles`, or "

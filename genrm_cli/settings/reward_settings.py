@@ -50,13 +50,14 @@ class PairingSettings:
         f"Which rollouts of a group to compare. {explained(STRATEGIES)}.",
         "ring",
         choices=STRATEGIES,
-        only_with="judging=pairwise",
+        only_with="judging=pairwise, goal=rewards",
         is_common=True,
     )
     goal: str = reward_setting(
         f"What to spend calls on. {explained(GOALS)}.",
         "rewards",
         choices=GOALS,
+        only_with="!compat",
     )
     max_extra: float = reward_setting(
         "Limit of the calls that replace failed comparisons, as a share of the calls planned for "
@@ -77,6 +78,7 @@ class PairingSettings:
         1,
         low=1,
         high=64,
+        only_with="goal=rewards",
     )
     list_size: int = reward_setting(
         "Maximum number of responses in one list. Larger groups are split into lists that share "
@@ -89,7 +91,7 @@ class PairingSettings:
     both_orders: bool = reward_setting(
         "Ask for every pair in both orders, at twice the calls.",
         False,
-        only_with="judging=pairwise",
+        only_with="judging=pairwise, goal=rewards",
     )
     seed: int = reward_setting(
         "Random seed for pairing.", 0, low=0, only_with="strategy=ring|judging=listwise"
@@ -120,7 +122,10 @@ class RewardSettings:
         high=1,
     )
     min_reliability: float | None = reward_setting(
-        "Leave groups unscored whose reliability is clearly below this (0 to 1).", low=0, high=1
+        "Leave groups unscored whose reliability is clearly below this (0 to 1).",
+        low=0,
+        high=1,
+        only_with="goal=rewards",
     )
     preset: str | None = setting(
         f"Released length and style coefficients: {listed(PRESETS)}.",

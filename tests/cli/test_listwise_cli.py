@@ -131,7 +131,7 @@ def test_the_probe_asks_for_lists(genrm, call, judge_server):
     ("flags", "says"),
     [
         (("--both-orders",), "--both-orders has no effect without --judging pairwise"),
-        (("--compat", "nemo-gym"), "omit --judging listwise"),
+        (("--compat", "nemo-gym"), "--judging has no effect with --compat"),
         (("--profile", "mt-bench"), "the profile mt-bench does not show lists"),
         (("--goal", "best"), "--goal best needs judges that compare pairs"),
     ],

@@ -164,7 +164,7 @@ def test_wrong_decisions_are_refused(call, scored):
             ),
             "named twice",
         ),
-        (("--by", "A"), "go with a decision"),
+        (("--by", "A"), "no effect without --approve"),
     ]
     for options, said in cases:
         done = call("review", scored, *options).ended(2)

@@ -264,4 +264,4 @@ def test_a_quick_trial_is_of_one_file(genrm, call):
     several = call("score a.jsonl b.jsonl --quick", *LEXICAL).ended(2)
     assert several.err == "genrm: error: --quick takes one file; name one.\n"
     dry = call("score a.jsonl --quick --dry-run", *LEXICAL).ended(2)
-    assert dry.err == "genrm: error: --quick makes calls: omit --dry-run.\n"
+    assert dry.err == "genrm: error: --quick has no effect with --dry-run; omit it.\n"

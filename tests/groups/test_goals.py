@@ -111,9 +111,9 @@ def test_errors_and_reliability_are_unknown(genrm, call, judge_server):
 def test_what_a_goal_excludes_is_refused():
     """The message names the setting to leave out."""
     cases = [
-        ({"strategy": "all_pairs"}, "omit strategy"),
+        ({"strategy": "all_pairs"}, "strategy has no effect"),
         ({"both_orders": True}, "both_orders"),
-        ({"min_reliability": 0.5}, "omit min_reliability"),
+        ({"min_reliability": 0.5}, "min_reliability has no effect"),
         ({"profile": "rewardanything"}, "judges that grade responses"),
     ]
     for given, told in cases:

@@ -68,7 +68,7 @@ def test_a_judge_that_cannot_be_shown_the_reference_is_refused():
     cases = [
         (
             "compat = 'nemo-gym'\n",
-            "NeMo Gym shows judges no reference answer; omit compat or reference_field",
+            "reference_field has no effect with compat",
         ),
         ("profile = 'nemotron'\n", "the profile nemotron has no place for a reference answer"),
     ]

@@ -38,23 +38,29 @@ class EvalOptions:
     labels: str | None = _option(
         "People's labels of pairs, to compare the judge with.",
         metavar="LABELS.jsonl",
+        only_with="!grid, !compare_modes",
     )
     since: str | None = _option(
         "Earlier result of these pairs: ask again, and say whether the judge has changed (exit "
         "code 7).",
         metavar="BASE.json",
+        only_with="!grid, !compare_modes, !requests_to, !replies_from",
     )
     grid: str | None = _option(
         "Compare cells on the pairs: models, profiles, repeats and other settings of a judge.",
         metavar="GRID.toml",
+        only_with="!compare_modes, !requests_to",
     )
     compare_modes: bool = _option(
-        "Compare two modes of this judge on the pairs: --judging pairwise and listwise.", False
+        "Compare two modes of this judge on the pairs: --judging pairwise and listwise.",
+        False,
+        only_with="!requests_to",
     )
     page: str | None = _option(
         "Also write the comparison of a grid or of modes as a page.",
         metavar="OUT.html",
         panel="Output",
+        only_with="grid|compare_modes",
     )
 
 
@@ -89,19 +95,8 @@ def eval_(
     is_grid = options.compare_modes or options.grid is not None
     if is_grid:
         used = "--compare-modes" if options.compare_modes else "--grid"
-        others = {
-            "--since": options.since,
-            "--labels": options.labels,
-            "--requests-to": settings.offline.requests_to,
-            "--grid": options.grid if options.compare_modes else None,
-        }
-        for flag, value in others.items():
-            if value is not None:
-                raise UsageError(f"{used} and {flag} cannot be combined; omit one of them.")
         table = MODES_GRID if options.grid is None else read_toml(Path(options.grid))
         cells = parse_grid(table, options.grid or used, settings)
-    elif options.page is not None:
-        raise UsageError("--page shows a comparison: it needs --grid or --compare-modes.")
     for cell in cells:
         with naming_cell(cell):
             check_settings(cell.settings)

@@ -48,7 +48,10 @@ class ClusterOptions:
         metavar="ADDRESS",
     )
     ray_workers: int | None = setting(
-        "Workers, each with a shard. Default: one on each node.", panel="Cluster", low=1
+        "Workers, each with a shard. Default: one on each node.",
+        panel="Cluster",
+        low=1,
+        only_with="ray",
     )
 
 
@@ -57,10 +60,7 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
     from genrm_cli.jobs.input_batch import score_inputs
 
     ray = cluster.ray
-    workers = cluster.ray_workers
     if ray is None:
-        if workers is not None:
-            raise UsageError("--ray-workers requires --ray.")
         return score_inputs
     os.environ.update({name: value for name, value in _QUIET_RAY.items() if name not in os.environ})
     try:
@@ -70,7 +70,7 @@ def _scoring(cluster: ClusterOptions) -> "Callable[..., Coroutine[Any, Any, Any]
             raise
         raise UsageError(f"--ray requires the ray extra: {how_to_install('ray')}.") from error
     address = os.environ.get("RAY_ADDRESS") or "auto" if ray == "auto" else ray
-    return functools.partial(score_on_cluster, address=address, workers=workers)
+    return functools.partial(score_on_cluster, address=address, workers=cluster.ray_workers)
 
 
 def score(
@@ -82,6 +82,7 @@ def score(
         "run, with its expected reliability and cost.",
         False,
         panel="Limits",
+        only_with="!dry_run",
     ),
 ) -> int:
     """Score rollouts: compare the rollouts of each group in pairs, and write every line back with

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from genrm_cli.cli.console import flag_of, say, text_of
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.cli.scoring.next_command import score_command
-from genrm_cli.errors import GenrmError, InputError, UsageError, counted
+from genrm_cli.errors import GenrmError, InputError, counted
 from genrm_cli.metrics.group_measures import RELIABILITY
 from genrm_cli.metrics.plan_reliability import (
     LISTS,
@@ -48,8 +48,6 @@ Keys = Mapping[str, str]
 
 def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
     """Return the settings of a trial, which asks often enough to measure the judge's noise."""
-    if settings.output.dry_run:
-        raise UsageError("--quick makes calls: omit --dry-run.")
     pairing = settings.pairing
     more: dict[str, float] = {"repeats": max(_REPEATED, pairing.repeats)}
     if settings.judge.judging == "pairwise":

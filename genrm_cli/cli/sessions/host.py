@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from genrm_cli.products.sessions.environment import AnyEnvironment
     from genrm_cli.products.sessions.session_agents import AgentConfig
 
-_client = partial(setting, panel="Simulated client")
+_client = partial(setting, panel="Simulated client", only_with="environment")
 # A default argument that nothing can change.
 _NO_KEYS: Mapping[str, str] = {}
 # Said at each start: rewards against a script must not be taken for a measurement.
@@ -54,15 +54,20 @@ class ClientOptions:
         kind=URL,
         is_common=True,
     )
-    client_model: str | None = _client("Its model name on the server.", kind=NAME, is_common=True)
+    client_model: str | None = _client(
+        "Its model name on the server.",
+        kind=NAME,
+        is_common=True,
+        only_with="client_base_url",
+    )
     client_temperature: float = _client("", 0.7, low=0)
     client_max_tokens: int = _client("Maximum tokens in a reply.", 256, low=1)
     client_api_key_env: str | None = _client(
-        f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME
+        f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME, only_with="client_base_url"
     )
 
 
-_hosted = partial(setting, panel="Environment", is_common=True)
+_hosted = partial(setting, panel="Environment", is_common=True, only_with="environment")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +75,17 @@ class HostOptions:
     """The environment that `genrm serve` serves instead of rewards."""
 
     environment: str | None = _hosted(
-        "Serve sessions to agents instead of rewards, for example therapeutic_session.", kind=NAME
+        "Serve sessions to agents instead of rewards, for example therapeutic_session.",
+        kind=NAME,
+        only_with="",
     )
     scenarios: str = _hosted("Its scenarios, as for genrm collect.", SAMPLES, kind=FILE)
-    show_policy: str = show_policy_setting(panel="Environment", is_common=True)
-    max_turns: int | None = max_turns_setting(panel="Environment", is_common=True)
+    show_policy: str = show_policy_setting(
+        panel="Environment", is_common=True, only_with="environment"
+    )
+    max_turns: int | None = max_turns_setting(
+        panel="Environment", is_common=True, only_with="environment"
+    )
     max_sessions: int = _hosted(
         "Sessions kept, each for $keep after its last request; another one gets 429.", 20_000, low=1
     )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from genrm_cli.products.sessions.expert_review import Review
 
 _DECISIONS = "Decisions"
+_ANY_DECISION = "approve|hold|reject"
 
 
 def review(
@@ -32,9 +33,12 @@ def review(
         "Reject it. Repeatable.", (), metavar="GROUP#INDEX", panel=_DECISIONS
     ),
     by: str | None = setting(
-        "Name of the expert, kept with the time.", metavar="NAME", panel=_DECISIONS
+        "Name of the expert, kept with the time.",
+        metavar="NAME",
+        panel=_DECISIONS,
+        only_with=_ANY_DECISION,
     ),
-    comment: str = setting("Why.", "", panel=_DECISIONS),
+    comment: str = setting("Why.", "", panel=_DECISIONS, only_with=_ANY_DECISION),
     most: int = setting("Maximum rollouts to list.", 50, low=1),
 ) -> None:
     """List the sessions that experts should look at, flagged ones first, or record their decisions.
@@ -61,10 +65,6 @@ def review(
         statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
         say(f"recorded; now {statuses}")
         return
-    if by is not None or comment:
-        raise UsageError(
-            naming("$by and $comment go with a decision; add $approve, $hold or $reject.")
-        )
     found = make_review(scored, settings, most)
     print_result(settings, _document(found), render_review(found, scored).rstrip("\n"))
 

@@ -18,20 +18,12 @@ _MODE = 0o600  # requests hold rollouts, as a journal does
 
 
 def check_offline(settings: Settings) -> None:
-    """Refuse settings that contradict runs without calls.
+    """Refuse a file of requests that must not be written.
 
     Raises:
         UsageError: the message says what to change.
     """
     given = settings.offline
-    if not given.is_used:
-        return
-    if not settings.journal.use_journal:
-        raise UsageError(
-            naming("replies are kept in the journal; omit $use_journal.", use_journal=False)
-        )
-    if settings.journal.conclude:
-        raise UsageError(naming("$conclude takes verdicts from the journal alone; run it later."))
     if given.requests_to is not None:
         require_rl_prefix(given.requests_to, settings.storage.any_prefix)
         require_json_lines(given.requests_to)

@@ -68,9 +68,9 @@ async def answer_files(
 async def _open_api(run: RunContext) -> AsyncIterator[BatchApi]:
     """Connect to the batch API of the endpoint in the settings."""
     judge = run.settings.judge
-    if not judge.base_url:
-        raise UsageError(naming("name the endpoint of the batch API with $base_url."))
-    url = judge.base_url[0]
+    if len(judge.base_url) != 1:
+        raise UsageError(naming("name the endpoint of the batch API, one, with $base_url."))
+    [url] = judge.base_url
     limits = run.settings.limits
     key = next(iter(run.api_keys.values()), None)
     client = JudgeClient(url, key, limits.connect_timeout, _CONNECTIONS, judge.http_client)

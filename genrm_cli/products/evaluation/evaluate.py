@@ -218,8 +218,6 @@ def refuse_changed(result: EvalResult) -> None:
 
 def _earlier_of(uri: str, settings: Settings, run: RunContext) -> EarlierResult:
     """Read an earlier result; refuse one that cannot tell the judge's own flips."""
-    if settings.offline.is_used:
-        raise UsageError(naming("$since asks the judge anew; omit $requests_to and $replies_from."))
     earlier = parse_earlier(run.store.at(uri).read(), uri)
     if earlier.repeats < 2 and settings.pairing.repeats < 2:
         raise UsageError(

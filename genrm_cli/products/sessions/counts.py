@@ -75,7 +75,8 @@ class CollectCounts:
         self.unscored += total is None
         self.sessions.add(record, total)
         for name, value in reward["components"].items():
-            self.components.setdefault(name, RunningStats()).add(value)
+            if value is not None:  # its judge did not answer
+                self.components.setdefault(name, RunningStats()).add(value)
 
     def add_outcome(self, role: str, outcome: Outcome) -> None:
         """Count an answer of a model."""

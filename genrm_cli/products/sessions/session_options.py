@@ -22,6 +22,7 @@ IDENTITY = replace(
 )
 KEY_HELP = "Variable with its key. Default: GENRM_API_KEY, then OPENAI_API_KEY"
 _policy = partial(setting, panel="Policy", kind=NAME)
+_model = partial(_policy, only_with="policy_base_url")
 _session = partial(setting, panel="Sessions")
 _number = partial(_session, low=1, high=1_000_000)
 max_turns_setting = partial(
@@ -42,11 +43,11 @@ class SessionOptions:
     policy_base_url: tuple[str, ...] = _policy(
         "Endpoint of the policy. Repeatable.", (), kind=URL, is_common=True
     )
-    policy_model: str | None = _policy("Its model name on the server.", is_common=True)
-    policy_temperature: float = _policy("Default: 1.", 1.0, kind=None, low=0)
-    policy_top_p: float | None = _policy("Default: the server's.", kind=None, low=0, high=1)
-    policy_max_tokens: int = _policy("Maximum tokens in a turn.", 512, kind=None, low=1)
-    policy_api_key_env: str | None = _policy(f"{KEY_HELP}.")
+    policy_model: str | None = _model("Its model name on the server.", is_common=True)
+    policy_temperature: float = _model("Default: 1.", 1.0, kind=None, low=0)
+    policy_top_p: float | None = _model("Default: the server's.", kind=None, low=0, high=1)
+    policy_max_tokens: int = _model("Maximum tokens in a turn.", 512, kind=None, low=1)
+    policy_api_key_env: str | None = _model(f"{KEY_HELP}.")
     policy_name: str | None = _policy("Its name in the records. Default: its model.")
     base_model: str | None = _policy("Model that the policy was trained from.")
     nemotron_teacher: str | None = _policy("Teacher of the policy, for the records.")

@@ -214,7 +214,7 @@ def test_flags_that_do_not_fit_are_refused(call):
         ((*THERAPY, "--record", "s3://bucket/sft/sessions"), "is not under s3://bucket/rl/"),
         ((*THERAPY, "--wandb", "project"), "--wandb is about groups"),
         ((*THERAPY, "--max-turns", "0"), "--max-turns: 0 is out of bounds"),
-        (("--offline", "--client-model", "c"), "need --environment"),
+        (("--offline", "--client", "scripted"), "no effect without --environment"),
     ]
     for flags, message in cases:
         finished = call("serve", *flags)

@@ -1,0 +1,119 @@
+"""A client that sends a server of rewards requests of every kind."""
+
+import contextlib
+import json
+import socket
+import threading
+
+import httpx
+from forked_genrm import ForkedGenrm
+
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
+ELSEWHERE = "https://images.example/cat.png"
+_KNOWN = {
+    "expected_answer": "one",
+    "rubric": "Names the number.",
+    "metadata": {"task": "t"},
+    "remark": "A remark.",
+}
+_MEMBER = {"messages": "Why?", "text": "A member."}
+_LIMIT_S = 20.0
+_WAIT_S = 1.0  # for what a server does by itself
+
+
+def visit(place: str, server: ForkedGenrm, *, is_patient: bool) -> list[object] | None:
+    """Send the requests, one after another; return the replies, or None if the server has ended.
+
+    A patient visitor also waits for a cohort that no other member joins.
+    """
+    host, port = place.split(":")
+    with httpx.Client(base_url=f"http://{place}", timeout=_LIMIT_S, trust_env=False) as client:
+        if not _is_up(client, server):
+            return None
+        half = socket.create_connection((host, int(port)))
+        half.sendall(b"POST /v1/groups HTTP/1.1\r\n")
+        replies: list[object] = [_sent(client, *request) for request in _requests()]
+        if is_patient:
+            sized = {"size": 2, **_MEMBER}
+            replies.append(_sent(client, "/v1/cohorts/open/members/0", sized, _WAIT_S))
+            replies.append(_sent(client, "/v1/cohorts/unsized/members/0", _MEMBER, _WAIT_S))
+            replies.append(_sent(client, *_requests()[0]))
+        replies.append(_cohort(client))
+        half.settimeout(_WAIT_S if is_patient else 0.001)
+        try:
+            replies.append(half.recv(10).decode())
+        except TimeoutError:
+            replies.append("open")
+        half.close()
+        lines = client.get("/metrics").text.splitlines()
+        return [*replies, [line for line in lines if "step" in line or "reference" in line]]
+
+
+def _requests() -> list[tuple[object, ...]]:
+    texts = ("one", "one two", "one two three four", "four", "five and more", " ")
+    long = "Why? " + "All of it counts. " * 900
+    group = {"id": "g", "messages": long, **_KNOWN, "responses": _responses(texts)}
+    alone = {"id": "alone", "messages": "Why?", **_KNOWN, "responses": _responses(["Because."])}
+    asked = {"id": "why", "messages": "Why?", "responses": _responses(["Because of it.", "No."])}
+    remarked = {**_row(9, {"type": "output_text", "text": "here"}), "remark": "I liked it a lot."}
+    return [
+        ("/v1/groups", group),
+        ("/v1/groups", alone),
+        ("/v1/groups", asked),
+        ("/v1/groups", {**asked, "id": "proxied"}, _LIMIT_S, "proxy.example"),
+        ("/verify?size=1", remarked),
+    ]
+
+
+def _responses(texts):
+    return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+
+
+def _row(place, item):
+    """Return a row as NeMo Gym's agent sends it."""
+    asked = {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}
+    message = {"id": "m", "type": "message", "role": "assistant", "content": [item]}
+    return {
+        "_ng_rollout_index": place,
+        "responses_create_params": {"input": [asked]},
+        "response": {"id": "r", "output": [message]},
+    }
+
+
+def _cohort(client):
+    """Send the members of a cohort at once; return their replies."""
+    items = [
+        {"type": "output_text", "text": "here"},
+        {"type": "input_image", "image_url": IMAGE},
+        {"type": "input_image", "image_url": ELSEWHERE},
+        {"type": "output_text", "text": json.dumps({"result": {"text": "x"}})},
+    ]
+    replies = [None] * len(items)
+
+    def send(number):
+        row = _row(number, items[number])
+        replies[number] = _sent(client, f"/verify?size={len(items)}", row)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(len(items))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return replies
+
+
+def _is_up(client, server):
+    while server.returncode is None:
+        with contextlib.suppress(httpx.TransportError):
+            client.get("/healthz")
+            return True
+    return False
+
+
+def _sent(client, path, body, timeout_s=_LIMIT_S, host=None):
+    headers = {} if host is None else {"Host": host}
+    try:
+        reply = client.post(path, json=body, headers=headers, timeout=timeout_s)
+        return [reply.status_code, reply.json()]
+    except (httpx.TransportError, ValueError) as error:
+        return [type(error).__name__]
