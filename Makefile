@@ -10,8 +10,9 @@ BIN := $(VENV)/bin
 # What `genrm` needs to run, and what the tests need on top; made anew when the dependencies change.
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
-# The packages of trainers, PyTorch among them, in an environment of their own.
+# The packages of trainers, PyTorch among them, in an environment of their own; some of them ask for Python 3.12.
 LOADERS := .venv-loaders
+LOADERS_PYTHON ?= python3.12
 # uv where it is there: an old pip searches for half an hour for versions of these packages that fit.
 LOADER_PIP = $(LOADERS)/bin/python -m pip install
 LOADER_INSTALL = $(if $(shell command -v uv),uv pip install --python $(LOADERS)/bin/python,$(LOADER_PIP))
@@ -113,9 +114,9 @@ $(READY): $(INSTALLED)
 	@touch $@
 
 $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
-	@$(PYTHON) -m venv $(LOADERS)
+	@$(LOADERS_PYTHON) -m venv $(LOADERS)
 	$(LOADER_INSTALL) --quiet --editable ".[dev]" -r $(LOADER_PACKAGES)/requirements.txt
-	$(LOADERS)/bin/python -m pip install --quiet --no-deps --ignore-requires-python -r $(LOADER_PACKAGES)/without-dependencies.txt
+	$(LOADERS)/bin/python -m pip install --quiet --no-deps -r $(LOADER_PACKAGES)/without-dependencies.txt
 	@touch $@
 
 $(INSTALLED): pyproject.toml $(LOCK)

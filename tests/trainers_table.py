@@ -2,7 +2,8 @@
 
     make test-loaders
 
-A version that was not run, or whose tests failed, is not claimed.
+A version that was not run, or whose tests failed, is not claimed. A run of a part of the tests
+writes nothing.
 """
 
 import re
@@ -19,7 +20,15 @@ CLAIMED = {
     "openrlhf": "openrlhf",
     "nemo_gym": "nemo-gym",
     "verifiers": "verifiers",
+    "skyrl": "skyrl",
+    "art": "openpipe-art",
 }
+FOLDERS = [
+    PAGE.parents[2] / "tests" / "products" / product / "loaders"
+    for product in ("export", "serve/adapters")
+]
+_OUTCOMES = ("passed", "failed", "error", "skipped")
+_PARTIAL = "--write-trainers takes all tests of trainers"
 _NEEDED_BY = pytest.StashKey[dict[str, set[str]]]()
 
 
@@ -28,26 +37,47 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write-trainers", action="store_true", help="write the table of trainers")
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse to write what a part of the tests says."""
+    if not config.getoption("--write-trainers"):
+        return
+    missing = {file for folder in FOLDERS for file in folder.glob("test_*.py")}
+    left_out = [*sorted(map(str, missing - {item.path for item in items}))]
+    left_out += [argument for argument in config.args if "::" in argument]
+    if left_out:
+        raise pytest.UsageError(f"{_PARTIAL}: not only, or not without, {left_out[0]}")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Refuse to write what a part of the tests says."""
+    left_out = [item for item in items if _needed_by(item)]
+    if left_out and left_out[0].config.getoption("--write-trainers"):
+        raise pytest.UsageError(f"{_PARTIAL}: not without {left_out[0].nodeid}")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Note which packages each test needs."""
-    config.stash[_NEEDED_BY] = {
-        item.nodeid: {name for mark in item.iter_markers("loader") for name in mark.args}
-        for item in items
-    }
+    session.config.stash[_NEEDED_BY] = {item.nodeid: _needed_by(item) for item in session.items}
+
+
+def _needed_by(item: pytest.Item) -> set[str]:
+    return {name for mark in item.iter_markers("loader") for name in mark.args}
 
 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Write the versions that were run into the table."""
-    if not config.getoption("--write-trainers"):
+    """Write the versions that were run into the table, if the run came to its end."""
+    stats = terminalreporter.stats
+    needed_by = config.stash.get(_NEEDED_BY, {})
+    ended = {report.nodeid for name in _OUTCOMES for report in stats.get(name, [])}
+    if not config.getoption("--write-trainers") or not needed_by or needed_by.keys() - ended:
         return
 
     def needed(*outcomes: str) -> set[str]:
-        reports = [each for name in outcomes for each in terminalreporter.stats.get(name, [])]
-        of = config.stash[_NEEDED_BY]
-        return {name for report in reports for name in of.get(report.nodeid, ())}
+        reports = [each for name in outcomes for each in stats.get(name, [])]
+        return {name for report in reports for name in needed_by.get(report.nodeid, ())}
 
     passed = needed("passed")
     failed = needed("failed", "error")

@@ -30,7 +30,8 @@ RUN_IN = [
     ("NeMo RL", "yaml", "test_checked_adapters.py"),
     ("verifiers", "python", "test_verifiers_env.py"),
     ("prime-rl", "python", "test_checked_adapters.py"),
-    ("SkyRL", "python", "test_checked_adapters.py"),
+    ("SkyRL", "python", "test_skyrl.py"),
+    ("ART", "python", "test_art.py"),
     ("Your own loop", "python", "test_trainers_page.py"),
 ]
 

@@ -84,57 +84,6 @@ def test_nemo_rl(served):
         environment.step(logs[:2], [{}, {}])
 
 
-def test_skyrl(served):
-    """SkyRL gives prompts with trajectory ids, and takes a number for each response, in order.
-
-    Source: NovaSky-AI/SkyRL a9564572, `skyrl/train/generators/base.py`.
-    """
-    given = [*texts(2, "skyrl-a"), *texts(2, "skyrl-b")]
-
-    class Generator:
-        async def generate(self, batch):
-            ids = [
-                list(given[int(number)].encode()) for number in batch["sampling_params"]["order"]
-            ]
-            return {
-                "response_ids": ids,
-                "rewards": [0.0] * len(ids),
-                "loss_masks": [[1]] * len(ids),
-            }
-
-    decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids).decode())
-    experiment = type("BasePPOExp", (), {"get_generator": lambda *_: Generator()})
-    with modules(
-        skyrl__train__generators__base={"GeneratorInterface": object},
-        skyrl__train__entrypoints__main_base={"BasePPOExp": experiment},
-    ):
-        generator = run_python(block("SkyRL", "python", served.url))["GenrmExp"]().get_generator(
-            None, decoder, None
-        )
-    order = [0, 2, 3, 1]
-    batch = {
-        "prompts": [[{"role": "user", "content": "Why?"}]] * 4,
-        "trajectory_ids": [
-            SimpleNamespace(instance_id="ab"[number // 2], repetition_id=number % 2)
-            for number in order
-        ],
-        "sampling_params": {"order": order},
-        "batch_metadata": SimpleNamespace(global_step=1, training_phase="train"),
-    }
-    output = asyncio.run(generator.generate(batch))
-    rewards = output["rewards"]
-    assert rewards[0] < rewards[3]
-    assert rewards[1] < rewards[2]
-    assert output["loss_masks"] == [[1]] * 4
-    batch["batch_metadata"].training_phase = "eval"
-    assert asyncio.run(generator.generate(batch))["rewards"] == [0.0] * 4
-    batch["batch_metadata"].training_phase = "train"
-    given[1] = ""
-    given[:2] = "", ""
-    rewards = asyncio.run(generator.generate(batch))["rewards"]
-    assert rewards[0] == rewards[3]  # the mean of all groups before
-
-
 def test_a_typo_in_the_settings_of_an_adapter_is_an_error_at_construction():
     """Trainers construct adapters before they ask the policy for anything."""
     ranks = {"is_available": lambda: False}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from genrm_process import PACKAGE_ROOT
-from served import serving, texts
+from served import judge_flags, serving, texts
 from small_server import answering
 
 pytestmark = [
@@ -24,7 +24,7 @@ pytestmark = [
 SCRIPT = Path(__file__).with_name("train_grpo.py")
 
 
-def train(served, model_folder, *launcher, rows):
+def train(served, model_folder, *launcher, rows, flags=()):
     """Run the script; the calls of the reward function, and the log of the trainer."""
     ended = subprocess.run(
         [
@@ -33,6 +33,7 @@ def train(served, model_folder, *launcher, rows):
             str(SCRIPT),
             str(model_folder),
             str(rows),
+            *flags,
         ],
         capture_output=True,
         text=True,
@@ -83,6 +84,23 @@ def test_a_group_split_over_two_processes_is_one_group(served, model_folder):
         assert len(scored) == 4
         assert all(1 <= number <= 5 for number in scored)
         assert len({round(number, 6) for number in scored}) > 1
+
+
+def test_an_evaluation_is_the_share_of_wins_against_fixed_answers(
+    genrm, judge_server, model_folder
+):
+    """With one sample of each prompt, `eval_reward` is a number: long answers are not beaten, and
+    short ones are.
+    """
+    answers = {"Why?": "word " * 99, "How?": ".", "When?": "word " * 99, "Who?": "word " * 99}
+    lines = [{"prompt": asked, "completion": text} for asked, text in answers.items()]
+    genrm.write("answers.jsonl", lines)
+    flags = [*judge_flags(judge_server.base_url), "--reference", "answers.jsonl"]
+    with serving(genrm, *flags) as served:
+        calls, log = train(served, model_folder, rows=4, flags=["--evaluate"])
+    [evaluated] = [call for call in calls if len(set(call["ids"])) == 4]
+    assert dict(zip(evaluated["ids"], evaluated["scored"], strict=True)) == {0: 0, 1: 1, 2: 0, 3: 0}
+    assert [step["eval_reward"] for step in log if "eval_reward" in step] == [0.25]
 
 
 class Trainer:

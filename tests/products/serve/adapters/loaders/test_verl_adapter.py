@@ -1,12 +1,13 @@
 """verl's reward loop with our reward manager, against a live server."""
 
 import asyncio
+import math
 import uuid
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from served import texts
+from served import judge_flags, serving, texts
 
 pytestmark = [
     pytest.mark.slow,
@@ -173,6 +174,64 @@ def test_validation_with_one_sample_a_prompt(manager, given):
     )
     assert [each["reward_score"] for each in found] == [expected] * 2
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
+
+
+def validate(manager, said):
+    """Run verl's own loop of validation over these responses to prompts; its metrics."""
+    import numpy as np
+    import torch
+    from omegaconf import OmegaConf
+    from verl import DataProto
+    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+
+    rows = make_batch({asked: [text] for asked, text in said.items()}, extra={"split": "test"})
+    rows.non_tensor_batch["raw_prompt"][:] = [[{"role": "user", "content": each}] for each in said]
+
+    def generate_sequences(batch):
+        made = DataProto.concat([rows, rows[: len(batch) - len(rows)]])  # padding, as in `batch`
+        found = scores_of(manager, made)
+        output = DataProto(batch=made.batch, meta_info={})
+        scores = [each["reward_score"] for each in found]
+        output.batch["rm_scores"] = type(manager).assemble_rm_scores(made, scores)
+        extra = {
+            name: [each["reward_extra_info"][name] for each in found]
+            for name in found[0]["reward_extra_info"]
+        }
+        output.non_tensor_batch = {name: np.array(values) for name, values in extra.items()}
+        output.meta_info["reward_extra_keys"] = [*extra]
+        return output
+
+    trainer = object.__new__(RayPPOTrainer)
+    rollout = {"val_kwargs": {"n": 1, "do_sample": True}, "agent": {"num_workers": 8}}
+    vars(trainer).update(
+        config=OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "trainer": {}}),
+        tokenizer=SimpleNamespace(decode=lambda *_, **__: "", eos_token_id=0, pad_token_id=0),
+        val_dataloader=[
+            {
+                "dummy_tensor": torch.zeros(len(said), 1),
+                "uid": rows.non_tensor_batch["uid"],
+                "data_source": np.array(["questions"] * len(said), dtype=object),
+            }
+        ],
+        async_rollout_manager=SimpleNamespace(generate_sequences=generate_sequences),
+        use_rm=False,
+        global_steps=1,
+        _maybe_log_val_generations=lambda **_: None,
+    )
+    return trainer._validate()
+
+
+def test_validation_is_the_share_of_wins_against_fixed_answers(genrm, judge_server):
+    """`validation=reference` makes of `val_kwargs.n=1` a number that is comparable over steps."""
+    short, middle, long = texts(3, "verl-reference")
+    said = {"Why?": long, "How?": short, "When?": middle, "Who?": long}
+    lines = [{"prompt": asked, "completion": middle} for asked in said]
+    genrm.write("answers.jsonl", lines)
+    flags = [*judge_flags(judge_server.base_url), "--reference", "answers.jsonl"]
+    with serving(genrm, *flags) as served:
+        metrics = validate(load_manager(served.url, validation="reference"), said)
+    assert metrics["val-core/questions/reward/mean@1"] == 0.625
+    assert not any(math.isnan(number) for number in metrics.values()), metrics
 
 
 async def score_sessions(manager, sessions):

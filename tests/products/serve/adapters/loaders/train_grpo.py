@@ -1,5 +1,5 @@
 """Train a tiny model for two steps: `train_grpo.py MODEL_FOLDER ROWS_PER_PROCESS`; torchrun starts
-it twice.
+it twice. With `--evaluate` rows are then compared with the reference answers of the server.
 
 Prints a JSON object for each call of the reward function, with the rank, and one with the log at
 the end."""
@@ -46,6 +46,7 @@ arguments = GRPOConfig(
     max_steps=2,
     per_device_train_batch_size=rows,
     num_generations=4,
+    num_generations_eval=1,
     max_completion_length=8,
     logging_steps=1,
     report_to="none",
@@ -54,18 +55,17 @@ arguments = GRPOConfig(
     save_strategy="no",
     disable_tqdm=True,
 )
+asked = {"prompt": ["Why?", "How?", "When?", "Who?"], "prompt_id": [0, 1, 2, 3]}
 trainer = GRPOTrainer(
     AutoModelForCausalLM.from_pretrained(folder),
     reward_funcs=ShownReward(),
     args=arguments,
-    train_dataset=Dataset.from_dict(
-        {
-            "prompt": ["Why?", "How?", "When?", "Who?"],
-            "prompt_id": [0, 1, 2, 3],
-        }
-    ),
+    train_dataset=Dataset.from_dict(asked),
+    eval_dataset=Dataset.from_dict(asked | {"genrm_as": ["reference"] * 4}),
     processing_class=AutoTokenizer.from_pretrained(folder),
 )
 trainer.train()
+if "--evaluate" in sys.argv:
+    trainer.evaluate()
 if trainer.is_world_process_zero():
     show({"log": trainer.state.log_history})
