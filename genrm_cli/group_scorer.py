@@ -232,14 +232,27 @@ class GroupScorer:
         return verdicts
 
     def _reward(self, groups: list[JudgedVerdicts], calibration: Calibration) -> list[GroupRewards]:
-        plan = self._plan
-        results = reward_verdicts(groups, plan, calibration)
-        variances = [result.variance for result in results if result.variance is not None]
-        for variance in variances:
-            self._statistics.add_variance(variance)
-        is_pooled = plan.rewards.settings.advantage == "pooled"
-        if is_pooled and calibration.reward_variance is None and variances:
-            results = [result.scaled("pooled", fmean(variances)) for result in results]
+        results = reward_pooled(groups, self._plan, calibration)
         for group, result in zip(groups, results, strict=True):
-            count_group(self.metrics, group.judged, result, plan)
+            if result.variance is not None:
+                self._statistics.add_variance(result.variance)
+            count_group(self.metrics, group.judged, result, self._plan)
         return results
+
+
+def reward_pooled(
+    groups: list[JudgedVerdicts],
+    plan: GroupPlan,
+    calibration: Calibration,
+    *,
+    has_halves: bool = True,
+) -> list[GroupRewards]:
+    """Return the rewards of judged groups as `reward_verdicts` does. Pooled advantages of a run
+    without earlier groups are scaled by these.
+    """
+    results = reward_verdicts(groups, plan, calibration, has_halves=has_halves)
+    if plan.rewards.settings.advantage != "pooled" or calibration.reward_variance is not None:
+        return results
+    variances = [result.variance for result in results if result.variance is not None]
+    pool = fmean(variances) if variances else None
+    return [result.scaled("pooled", pool) for result in results]

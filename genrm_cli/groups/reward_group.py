@@ -43,7 +43,11 @@ _MIDDLE_SCORE = (MIN_SCORE + MAX_SCORE) / 2
 
 
 def reward_verdicts(
-    groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+    groups: Sequence[JudgedVerdicts],
+    plan: GroupPlan,
+    calibration: Calibration,
+    *,
+    has_halves: bool = True,
 ) -> list[GroupRewards]:
     """Return the rewards of judged groups, faster together than one by one.
 
@@ -51,8 +55,9 @@ def reward_verdicts(
         groups: results of `judge_group` under the same plan, with their verdicts.
         plan: plan of the run.
         calibration: calibration of the judge on the verdicts of all groups judged so far.
+        has_halves: whether halves of the verdicts are compared, for the metrics of a run.
     """
-    made = attempt({}, [_REWARDS], lambda: _reward(groups, plan, calibration))
+    made = attempt({}, [_REWARDS], lambda: _reward(groups, plan, calibration, has_halves))
     if made is None:  # a bug in one group must not cost the others their rewards
         made = [_reward_alone(group, plan, calibration) for group in groups]
     kind = plan.rewards.settings.advantage
@@ -60,14 +65,17 @@ def reward_verdicts(
 
 
 def _reward(
-    groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+    groups: Sequence[JudgedVerdicts],
+    plan: GroupPlan,
+    calibration: Calibration,
+    has_halves: bool = False,
 ) -> list[GroupRewards]:
     failed: dict[str, str] = {}
     if calibration.failed is not None:
         failed = dict.fromkeys(_NOISE_FIGURES, calibration.failed)
         if plan.rewards.uses_reliability:
             return [_without_rewards(group, plan, calibration.failed) for group in groups]
-    estimates = _estimate(groups, plan, calibration)
+    estimates = _estimate(groups, plan, calibration, has_halves=has_halves)
     return [
         _EstimatedGroup(group, plan, estimate, failed).rewards()
         for group, estimate in zip(groups, estimates, strict=True)
@@ -97,7 +105,11 @@ def _without_rewards(group: JudgedVerdicts, plan: GroupPlan, failed: str) -> Gro
 
 
 def _estimate(
-    groups: Sequence[JudgedVerdicts], plan: GroupPlan, calibration: Calibration
+    groups: Sequence[JudgedVerdicts],
+    plan: GroupPlan,
+    calibration: Calibration,
+    *,
+    has_halves: bool,
 ) -> list[Estimate]:
     """Turn the verdicts of each group into base scores."""
     if plan.is_listwise:
@@ -106,7 +118,8 @@ def _estimate(
     if not plan.compares_pairs:
         # All verdicts come from grades: a base score is the mean of the rollout's own grades.
         return estimate_many("simple_tiebreaker", pairs, Calibration())
-    estimates = estimate_many(plan.rewards.settings.estimator, pairs, calibration)
+    estimator = plan.rewards.settings.estimator
+    estimates = estimate_many(estimator, pairs, calibration, has_halves=has_halves)
     if plan.pairing.goal == "rewards":
         return estimates
     return [each.without_errors() for each in estimates]

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from genrm_cli.group_scorer import GroupScorer
+from genrm_cli.group_scorer import GroupScorer, reward_pooled
 from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.comparisons import verdicts_of
-from genrm_cli.groups.group import Group, JudgedGroup
+from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.results import GroupRewards
 from genrm_cli.groups.reward_group import reward_verdicts
@@ -20,7 +20,7 @@ from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 from genrm_cli.settings import Settings
 from genrm_cli.settings.table import digest_of
 
-_REFIT_AFTER = 0.02  # of the groups of the last fit: a calibration moves as their number does
+_REFIT_AFTER = 0.05  # of the groups of the last fit: a calibration moves as their number does
 # Groups whose sums are not in the journal yet: a kill loses them, and other servers lack them.
 _MOST_PENDING = 64
 
@@ -220,23 +220,24 @@ class ServedScorer(GroupScorer):
         """Begin a group of this size, under this plan or the server's."""
         return ArrivingGroup(key, plan or self._plan, self._open_set(), size)
 
-    def conclude(self, groups: Sequence[tuple[bytes, Group, JudgedGroup]]) -> list[GroupRewards]:
-        """Return the rewards of judged groups, each given with its digest.
+    def conclude(
+        self, groups: Sequence[tuple[bytes, JudgedGroup]], *, has_halves: bool
+    ) -> list[GroupRewards]:
+        """Return the rewards of judged groups, each given with its digest; `has_halves` as for
+        `reward_verdicts`.
 
         Several groups together cost little more than one. Raises `StorageError` if the journal
         cannot be written."""
         found = []
         are_new = []
-        for part, group, judged in groups:
-            self._begin(group)
+        for part, judged in groups:
             verdicts = verdicts_of(judged, self._plan)
             # A group that is judged again counts once: its verdicts are the same.
             is_new = self._running.add(part, judged.size, verdicts.used, verdicts.lists)
             are_new.append(is_new)
-            self.metrics.groups_done += 1
             found.append(verdicts)
-        results = self._reward(found, self._fitted())
-        for (part, *_), result, is_new in zip(groups, results, are_new, strict=True):
+        results = reward_pooled(found, self._plan, self._fitted(), has_halves=has_halves)
+        for (part, _), result, is_new in zip(groups, results, are_new, strict=True):
             if is_new:
                 self._running.add_variance(result.variance)
                 self.rewards.add(part, result.rewards)
@@ -244,7 +245,8 @@ class ServedScorer(GroupScorer):
 
     def reward_late(self, judged: JudgedGroup) -> GroupRewards:
         """Return the rewards of a group with a late rollout; the statistics stay unchanged."""
-        (rewards,) = reward_verdicts([verdicts_of(judged, self._plan)], self._plan, self._fitted())
+        found = [verdicts_of(judged, self._plan)]
+        (rewards,) = reward_verdicts(found, self._plan, self._fitted(), has_halves=False)
         return rewards
 
     def _fitted(self) -> Calibration:

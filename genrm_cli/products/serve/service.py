@@ -356,7 +356,8 @@ class RewardService:
             return
         try:
             results = self.scorer.conclude(
-                [(each.digest(), each.group, each.judged) for each in ready]
+                [(each.digest(), each.judged) for each in ready],
+                has_halves=self.steps is not None,
             )
             answers = [
                 self._answer_of(each.entry, each.members, rewards, each.compared)
