@@ -66,14 +66,6 @@ class PairRow:
     ties: int
     failed: int
 
-    def seen_from(self, a: str) -> tuple[float | None, float | None, float | None]:
-        """Return the win rate of one of both, and its interval."""
-        if a == self.a or self.w is None:
-            return self.w, self.lo, self.hi
-        low = None if self.hi is None else 1 - self.hi
-        high = None if self.lo is None else 1 - self.lo
-        return 1 - self.w, low, high
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard:
@@ -239,10 +231,13 @@ def named(names: Sequence[str]) -> str:
 def _pair_text(row: PairRow, judge: str) -> str:
     name = row.better or (row.a if (row.w or 0.0) >= 0.5 else row.b)
     other = row.b if name == row.a else row.a
-    rate, low, high = row.seen_from(name)
-    if rate is None:
+    known = [each for each in (row.w, row.lo, row.hi) if each is not None]
+    if not known:
         return f"no prompt has a verdict on {name} and {other} in both orders."
-    ends = "" if low is None else f" ({WINS.ends(low, high)})"
+    if name == row.b:
+        known = [1 - each for each in known]
+    rate, *interval = known
+    ends = f" ({WINS.ends(min(interval), max(interval))})" if interval else ""
     shown = f"{WINS.number(rate)} % win rate on prompts like these{ends}."
     if row.better is not None:
         return f"{judge} prefers {name} to {other}: {shown}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from genrm_cli.products.ranking.outcomes import Outcomes
-from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
+from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats
 
 # Wins each way per ordered pair, if the maximum does not exist; more would shrink the gaps.
 _PSEUDO_WINS = 0.25
@@ -78,7 +78,7 @@ def fit_strengths(outcomes: Outcomes) -> Strengths | None:
         weight = np.append(weight, 2 * _PSEUDO_WINS * ones)
     has_position = bool((shown & shown.T).any())
     position = np.ones((len(first), int(has_position)))
-    design = np.hstack([_contrasts(first, second, k), position])
+    design = np.hstack([np.eye(k)[first] - np.eye(k)[second], position])
     prior = _WEAK_PRIOR * np.eye(design.shape[1])
     prior[:k, :k] = 1 / k  # on the sum of the strengths, which no outcome shows
     solution, curvature = _maximise(design, won, weight, prior)
@@ -130,11 +130,6 @@ def _joins_all(edges: Flags) -> bool:
     for _ in range(len(edges).bit_length()):
         reached = (reached.astype(np.float64) @ reached) > 0
     return bool(reached.all())
-
-
-def _contrasts(first: Indices, second: Indices, k: int) -> Floats:
-    """Return [N, K] rows with 1 for the first policy and -1 for the second."""
-    return np.asarray(np.eye(k)[first] - np.eye(k)[second])
 
 
 def _logistic(odds: Floats) -> Floats:

@@ -73,9 +73,8 @@ def test_the_worked_example_is_reproduced() -> None:
         assert row.hi - row.strength > 1.36 * one_look * row.se
     assert board.position == pytest.approx(0.71, abs=0.005)
     pair = pair_of(board, "claude", "gpt4")
-    rate, low, _ = pair.seen_from("gpt4")
-    assert (100 * rate, 100 * one_look * pair.se) == pytest.approx((67.8, 5.8), abs=0.06)
-    assert (low > 0.5, pair.better, board.warnings) == (True, "gpt4", ())
+    assert (100 * pair.w, 100 * one_look * pair.se) == pytest.approx((32.2, 5.8), abs=0.06)
+    assert (pair.hi < 0.5, pair.better, board.warnings) == (True, "gpt4", ())
     assert sentence_of(board, "J") == "J prefers gpt4 to every other policy."
 
 
@@ -91,9 +90,8 @@ def test_wins_and_losses_make_a_hundred(share, digits) -> None:
 def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> None:
     """An interval for one pair of gpt35 and bard excludes one half; that of all ten does not."""
     pair = pair_of(build_leaderboard(recorded_outcomes()), "bard", "gpt35")
-    rate, low, _ = pair.seen_from("gpt35")
-    assert (100 * rate, 100 * student_95(79) * pair.se) == pytest.approx((58.8, 8.1), abs=0.06)
-    assert rate - student_95(79) * pair.se > 0.5 > low
+    assert (100 * pair.w, 100 * student_95(79) * pair.se) == pytest.approx((41.2, 8.1), abs=0.06)
+    assert pair.w + student_95(79) * pair.se < 0.5 < pair.hi
     assert pair.better is None
 
 
