@@ -1,6 +1,12 @@
 """Labelled pairs with the results that a judge gave."""
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+
 from genrm_cli.groups.line_records import FailureRecord
+from genrm_cli.products.evaluation.accuracy import evaluate
+from genrm_cli.products.evaluation.evaluate import EvalResult
 from genrm_cli.products.evaluation.pair_records import OrderRecord, PairRecord, Preference
 from genrm_cli.verdicts import FailureKind
 
@@ -67,3 +73,22 @@ def judged_pair(
         chosen_first=first_order,
         chosen_second=second_order,
     )
+
+
+def cell_result(
+    pairs: Sequence[PairRecord], price_in: float, price_out: float | None = None
+) -> EvalResult:
+    """Return what a comparison reads of the result of a cell: 3 calls, 5 verdicts reused. Both
+    prices are alike by default.
+    """
+    found = SimpleNamespace(
+        pairs=tuple(pairs),
+        figures=evaluate(pairs, price_in, price_in if price_out is None else price_out),
+        by_category={},
+        calls=3,
+        journal_hits=5,
+        prompt_tokens=0,
+        completion_tokens=0,
+        wall_time_s=2.0,
+    )
+    return cast(EvalResult, found)

@@ -88,11 +88,6 @@ def test_ten_pairs_by_hand():
         (0.471066, 0.947273), abs=1e-6
     )
     assert (figures.accuracy.pairs, figures.accuracy.items) == (10, 10)
-    assert figures.accuracy_chosen_first.value == 0.9
-    assert figures.accuracy_chosen_second.value == 0.7
-    assert figures.consistent_accuracy.value == 0.7
-    assert figures.flip_rate.value == 0.2
-    assert figures.first_place_preference.value == pytest.approx(0.6)
 
 
 def test_a_tie_counts_half():
@@ -178,25 +173,6 @@ def test_figures_hold_together_whatever_happened(pairs):
             assert 1 <= value["items"] <= value["pairs"] <= len(pairs)
     lengths = (figures.accuracy_longer_chosen, figures.accuracy_shorter_chosen)
     assert sum(share.pairs for share in lengths) <= figures.accuracy.pairs
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(Preference), st.sampled_from(Preference)), min_size=1, max_size=12
-    )
-)
-def test_swapping_the_orders_of_all_pairs_mirrors_the_figures(pairs):
-    """Accuracy and flips do not care for the order; the two orders and the first place change
-    sides.
-    """
-    one = evaluate([outcome(first, second) for first, second in pairs])
-    other = evaluate([outcome(second, first) for first, second in pairs])
-    assert one.accuracy.value == pytest.approx(other.accuracy.value)
-    assert one.accuracy_chosen_first.value == pytest.approx(other.accuracy_chosen_second.value)
-    assert one.flip_rate.value == pytest.approx(other.flip_rate.value)
-    assert one.first_place_preference.value == pytest.approx(1 - other.first_place_preference.value)
-    mean = (one.accuracy_chosen_first.value + one.accuracy_chosen_second.value) / 2
-    assert one.accuracy.value == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(

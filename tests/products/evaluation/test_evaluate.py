@@ -184,23 +184,6 @@ def test_a_budget_leaves_a_partial_result(tmp_path: Path, judge_server: JudgeSer
         refuse(result)
 
 
-def test_a_failure_at_the_last_call_leaves_nothing_out(
-    tmp_path: Path, judge_server: JudgeServer
-) -> None:
-    """Every judgement was asked, so the result is whole, as that of `genrm score` would be."""
-    uri = write(tmp_path / "pairs.jsonl", make_pairs(2, 0))
-    judge_server.behave(script=[{}, {}, {}, {"content": "no idea"}])
-    settings = settings_for(
-        judge_server, use_journal=False, concurrency="1", max_calls=4, profile="nemotron"
-    )
-    result = evaluate(uri, settings)
-    assert (result["partial"], result["figures"]["failures"], result["figures"]["not_asked"]) == (
-        False,
-        1,
-        0,
-    )
-
-
 def test_a_judge_that_is_down_leaves_no_result(tmp_path: Path, judge_server: JudgeServer) -> None:
     """A connection that is refused ends the run, and nothing is written."""
     uri = write(tmp_path / "pairs.jsonl", make_pairs())
@@ -314,23 +297,11 @@ def test_a_result_is_not_replaced_unasked(tmp_path: Path) -> None:
 
 
 def test_best_of_four_counts_prompts(tmp_path: Path) -> None:
-    """A line with one better answer and three others is one choice among four; the built-in judge
-    finds one of two.
-    """
+    """A line with one better answer and three others is one choice among four."""
     others = ["a word", "two more words", "a few more words still"]
-    lines = [
-        {
-            "prompt": "Why is the sky blue?",
-            "chosen": ["The sky is blue because air scatters blue light more than red light."],
-            "rejected": others,
-            "subset": "Focus",
-        },
-        {"prompt": "R?", "chosen": ["word " * 3], "rejected": others, "subset": "Maths"},
-    ]
-    result = evaluate(write(tmp_path / "pairs.jsonl", lines), settings_from(judge="lexical"))
-    found = result["benchmarks"]
-    assert result["figures"]["pairs"] == 6
-    assert list(found) == ["RewardBench 2"]
-    score = found["RewardBench 2"]
-    assert (score["share"]["value"], score["share"]["pairs"]) == (0.5, 2)
-    assert score["of_categories"] == 0.5
+    chosen = ["The sky is blue because air scatters blue light more than red light."]
+    line = {"prompt": "Why is the sky blue?", "chosen": chosen, "rejected": others}
+    result = evaluate(write(tmp_path / "pairs.jsonl", [line]), settings_from(judge="lexical"))
+    assert result["figures"]["pairs"] == 3
+    share = result["benchmarks"]["RewardBench 2"]["share"]
+    assert (share["value"], share["pairs"]) == (1, 1)

@@ -4,12 +4,10 @@ import json
 from random import Random
 
 import pytest
-from judged_pairs import judged_pair
+from judged_pairs import cell_result, judged_pair
 from markupsafe import escape
 
 from genrm_cli.errors import UsageError
-from genrm_cli.products.evaluation.accuracy import evaluate
-from genrm_cli.products.evaluation.evaluate import EvalResult
 from genrm_cli.products.evaluation.grid import GridResult, compare_cells
 from genrm_cli.products.evaluation.grid_file import GridCell, parse_grid
 from genrm_cli.products.evaluation.pair_records import PairRecord, Preference
@@ -20,25 +18,10 @@ WRONG = Preference.WRONG
 BASE = settings_from(judge="lexical")
 
 
-def result_of(pairs: list[PairRecord], price: float) -> EvalResult:
-    """Return a result with these pairs; only what a comparison reads."""
-    found = EvalResult.__new__(EvalResult)
-    values = {
-        "pairs": tuple(pairs),
-        "figures": evaluate(pairs, price, price),
-        "by_category": {},
-        **dict.fromkeys(("calls", "journal_hits", "prompt_tokens", "completion_tokens"), 0),
-        "wall_time_s": 0.0,
-    }
-    for name, value in values.items():
-        object.__setattr__(found, name, value)
-    return found
-
-
 def compared(**cells: tuple[list[PairRecord], float]) -> GridResult:
     """Compare cells by their pairs and prices."""
     return compare_cells(
-        [(GridCell(name, {}, BASE), result_of(*each)) for name, each in cells.items()]
+        [(GridCell(name, {}, BASE), cell_result(*each)) for name, each in cells.items()]
     )
 
 

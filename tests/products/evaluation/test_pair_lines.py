@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from genrm_cli.jobs.context import new_run
 from genrm_cli.products.evaluation.pair_job import job_of, read_pairs, task_in
@@ -168,51 +166,6 @@ def test_another_shape_is_refused_with_what_was_expected():
     """The reason names the fields of all shapes."""
     with pytest.raises(UnreadableRecordError, match=r"response_A.*chosen"):
         parse_labelled({"prompt": "Q?", "completion": "a"}, 1)
-
-
-ODD = [
-    None,
-    True,
-    1.5,
-    "",
-    "a",
-    "b",
-    "A>B",
-    "<think>",
-    [],
-    ["a"],
-    ["a", "b"],
-    ["a", 1],
-    [None],
-    {},
-    {"role": "user"},
-    [user("Q?")],
-    [assistant("a")],
-    [user("Q?"), assistant("b")],
-    [{"role": 3}],
-    [{"role": "assistant"}],
-    [
-        {
-            "role": "assistant",
-            "content": [{"type": "text", "text": "a"}, {"type": "image"}],
-        }
-    ],
-]
-
-
-@given(
-    st.fixed_dictionaries(
-        {}, optional={name: st.sampled_from(ODD) for name in {**JUDGEBENCH, **RM_BENCH}}
-    )
-)
-def test_any_record_is_pairs_or_a_reason(record):
-    """Whatever stands in the fields, they give pairs with two different answers, or are refused."""
-    try:
-        line = parse_labelled(record, 1)
-    except UnreadableRecordError:
-        return
-    assert line.pairs
-    assert all(pair.chosen != pair.rejected for pair in line.pairs)
 
 
 TEXTS = [

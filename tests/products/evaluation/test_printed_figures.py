@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from types import SimpleNamespace
 
-from judged_pairs import judged_pair
+from judged_pairs import cell_result, judged_pair
 
 from genrm_cli.cli.judges.eval_text import iter_grid_parts, iter_result_parts
 from genrm_cli.cli.tables import Table
@@ -75,19 +75,10 @@ def test_every_figure_of_a_grid_is_printed():
     """A cell at prices 1 and 7, and one at 2 and 14; both orders cost twice as much. Where they
     disagree, the stronger verdict counts: of `c`, both are as strong, and `e` is right.
     """
-    cells = []
-    for name, factor in (("cheap", 1.0), ("dear", 2.0)):
-        result = SimpleNamespace(
-            pairs=PAIRS,
-            figures=evaluate(PAIRS, factor, 7.0 * factor),
-            by_category={},
-            calls=3,
-            journal_hits=5,
-            prompt_tokens=0,
-            completion_tokens=0,
-            wall_time_s=2.0,
-        )
-        cells.append((GridCell(name, {}, settings_from(judge="lexical")), result))
+    cells = [
+        (GridCell(name, {}, settings_from(judge="lexical")), cell_result(PAIRS, factor, 7 * factor))
+        for name, factor in (("cheap", 1.0), ("dear", 2.0))
+    ]
     lines = printed(iter_grid_parts(compare_cells(cells)))
     assert [(row[0], row[1], row[2], *row[6:]) for row in lines[:4]] == [
         ("cheap", "2", "71.4 %", "33.3 %", "62.5 %", "+0.46", "0.00034", "Pareto, chance"),
