@@ -69,7 +69,7 @@ class RunAccount:
             nothing of the judge; empty if unknown.
         word: `high`, `fair`, `low` or `unknown`.
         advice: why it is unknown, or what would make it high; empty for `high`.
-        contradiction: what follows if the halves say surely something else; empty if they do not.
+        contradiction: what follows if the halves are surely lower; empty if they are not.
         train: whether to train on the rewards: `yes`, `with care`, `no` or `unknown`; `because`
             are the reasons for anything but yes.
     """
@@ -169,8 +169,8 @@ def _contradiction(halves: HalfPlanSummary | None, interval: tuple[float, float]
     if halves is None or interval is None or not halves.contradicts(interval):
         return ""
     return (
-        "Two halves of the verdicts say another reliability than all: the errors of this judge "
-        "are not independent, so believe the lower figure"
+        "Two halves of the verdicts agree less than this reliability says: the errors of this "
+        "judge are not independent, so believe the lower figure"
     )
 
 
