@@ -54,7 +54,8 @@ def _merged(mine: Any, theirs: Any) -> Any:
     those in tables, keep the first of other values.
     """
     if mine is None:
-        return copy.deepcopy(theirs)
+        # Lists hold numbers, some of them thousands, which a deep copy looks at one by one.
+        return theirs.copy() if isinstance(theirs, list) else copy.deepcopy(theirs)
     if theirs is None or isinstance(mine, str | tuple):
         return mine
     if isinstance(mine, list):
