@@ -24,8 +24,7 @@ _REFIT_AFTER = 0.05  # of the groups of the last fit: a calibration moves as the
 # Groups whose sums are not in the journal yet: a kill loses them, and other servers lack them.
 _MOST_PENDING = 64
 
-# Comparisons. Judges change; rewards served after 1,000 comparisons differ from those of a file job
-# by about .01 (tests/bench).
+# Comparisons. Judges change; the guide says how far served rewards are from those of a file.
 _HALF_LIFE = 1024.0
 
 

@@ -2,12 +2,17 @@
 
 import random
 
+import numpy as np
 import pytest
+from bench.calibration import Cell, judged, part_of
+from bench.simulation.plan_metrics import indices_of, plan_within
+from bench.simulation.world import JudgeModel, draw_world
 
 from genrm_cli.judging.journal import Journal
-from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.pairing.pairs import Comparison, PairingPlan
 from genrm_cli.products.serve.served_scorer import RunningCalibration
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
+from genrm_cli.rewards.estimators.estimates import ESTIMATORS
 from genrm_cli.verdicts import Verdict
 
 SIZE = 8
@@ -108,3 +113,45 @@ def test_a_judge_that_changes_is_noticed(tmp_path):
         running.flush()
         changed = RunningCalibration(journal.sums, "judge", 120.0).fitted
     assert changed.gap_bias < -2
+
+
+def moved(cell, groups=400):
+    """Return [groups] how far the reward that moves most is, in each group as it is served, from
+    that of a file with all of them.
+    """
+    n, kind, rings = cell
+    rng = np.random.default_rng([5, n])
+    plan = plan_within("ring", n, int(rings * n))
+    world = draw_world(JudgeModel(), groups, n, rng)
+    batch = judged(world, indices_of(plan, n, range(groups), 0), kind, rng)
+    statistics = CalibrationStatistics()
+    statistics.add_batch(batch)
+    of_file = ESTIMATORS["adaptive"](batch, statistics.fit()).base_scores
+    running = RunningCalibration(None, "judge")
+    found = []
+    for number in range(groups):
+        alone = part_of(batch, slice(number, number + 1))
+        columns = (alone.first, alone.second, alone.score_1, alone.score_2, alone.ranking)
+        rows = zip(*(each[0].tolist() for each in columns), strict=True)
+        verdicts = {Comparison(i, j, 0): Verdict(*verdict) for i, j, *verdict in rows}
+        running.add(str(number).encode(), n, verdicts)
+        served = ESTIMATORS["adaptive"](alone, running.refitted()).base_scores[0]
+        found.append(float(np.abs(served - of_file[number]).max()))
+    return np.array(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "first", "later"),
+    [
+        (Cell(4, "scores", 1.0), 0.135, 0.17),
+        (Cell(8, "scores", 1.0), 0.125, 0.045),
+        (Cell(16, "scores", 1.0), 0.235, 0.05),
+        (Cell(8, "labels", 1.0), 0.055, 0.02),
+    ],
+)
+def test_served_rewards_are_near_those_of_a_file(cell, first, later):
+    """The guide says how near, in the first 125 groups and after them."""
+    found = moved(cell)
+    assert found[:125].max() < first
+    assert found[125:].max() < later
