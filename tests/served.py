@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -99,6 +101,11 @@ class Served:
     def begin_member(self, group: str, member: object, **fields: Any) -> "Waiting":
         """Send a member in a thread of its own."""
         return self.begin(f"/v1/cohorts/{group}/members/{member}", fields)
+
+    def memory_bytes(self) -> int:
+        """Return the memory that the process has now."""
+        pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     def events(self) -> list[Json]:
         """Return what the server logged so far."""

@@ -122,8 +122,10 @@ class GuardedEndpoint:
             return _last_response(408, "too_slow", f"the body did not arrive within {limit}")
         except ClientDisconnect:
             return Response(status_code=400)
+        answering = self.answer(request, body)
+        del body  # it may wait for long, and keeps what it needs
         try:
-            return await self.answer(request, body)
+            return await answering
         except (UnreadableRecordError, BadLineError, InputError) as error:
             return error_response(422, "unreadable", str(error))
         except RefusedError as error:

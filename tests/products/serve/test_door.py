@@ -116,3 +116,16 @@ def test_open_bytes_are_bounded_for_new_cohorts_only(guarded):
     third = guarded.begin_member("large", 2, size=3, messages="Why?", text=text + "c")
     assert {each.reply().status_code for each in (first, second, third)} == {200}
     assert guarded.group(**GROUP, id="n")["status"] == "scored"
+
+
+@pytest.mark.slow
+def test_a_waiting_member_is_kept_once(judge_process, genrm):
+    """Neither its body nor another copy of its text: what is open is bounded by what it says."""
+    judge_process.restore()
+    with serving(genrm, *judge_flags(judge_process.base_url), "--drain", "0.1s") as served:
+        before = served.memory_bytes()
+        for number in range(40):
+            text = f"{number} " + "word " * 200_000
+            served.begin_member(f"g{number}", 0, size=2, messages="Why?", text=text)
+        served.wait_for(waiting=40)
+        assert served.memory_bytes() - before < 1.6 * 40 * 1_000_000
