@@ -216,12 +216,8 @@ class GroupScorer:
         plan = self._plan
         if plan.shows_as_gym:
             group = group.as_gym()
-        metrics = self.metrics
-        size = len(group.rollouts)
-        metrics.groups += 1
-        metrics.rollouts += size
-        metrics.rollouts_in_groups += size if size > 1 else 0
-        metrics.comparisons_planned += plan.count_requests(len(find_answered(group, plan)[1]))
+        planned = plan.count_requests(len(find_answered(group, plan)[1]))
+        self.metrics.add_group(len(group.rollouts), planned)
         return group
 
     def _finish(self, judged: JudgedGroup) -> JudgedVerdicts:

@@ -25,12 +25,9 @@ def count_whole_group(
     metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
 ) -> None:
     """Add a finished group that was in no file, with its rollouts and requests."""
-    metrics.groups += 1
+    metrics.add_group(judged.size, len(judged.results))
     metrics.groups_done += 1
     metrics.lines += judged.size
-    metrics.rollouts += judged.size
-    metrics.rollouts_in_groups += judged.size if judged.size > 1 else 0
-    metrics.comparisons_planned += len(judged.results)
     for _, outcome in judged.results:
         metrics.add_outcome(outcome)
     count_group(metrics, judged, rewards, plan)
@@ -67,7 +64,9 @@ def count_group(
     if rewards.verdicts:
         metrics.views[judged.view] += 1
     if plan.is_panel:
-        metrics.attempt(["panel"], lambda: _count_panel(metrics, judged, rewards, plan))
+        names = tuple(judge.name for judge in plan.judges)
+        in_pairs = plan.compares_pairs
+        metrics.attempt(["panel"], lambda: _count_panel(metrics, judged, rewards, names, in_pairs))
     if plan.rewards.is_composed:
         metrics.attempt(
             COMPONENT_FIGURES, lambda: _count_components(metrics, rewards, plan.rewards.sources)
@@ -141,19 +140,20 @@ def _count_components(
 
 
 def _count_panel(
-    metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
+    metrics: RunMetrics,
+    judged: JudgedGroup,
+    rewards: GroupRewards,
+    names: tuple[str, ...],
+    in_pairs: bool,
 ) -> None:
     if metrics.panel is None:
-        metrics.panel = PanelMetrics(
-            tuple(judge.name for judge in plan.judges),
-            plan.compares_pairs,
-        )
+        metrics.panel = PanelMetrics(names, in_pairs)
     requests = {id_ for id_, _ in judged.results}
     for comparison, verdicts in rewards.by_judge.items():
         i, j, repeat = comparison
         asked = [
-            not plan.compares_pairs or RequestId(number, repeat, (i, j)) in requests
-            for number in range(len(plan.judges))
+            not in_pairs or RequestId(number, repeat, (i, j)) in requests
+            for number in range(len(names))
         ]
         metrics.panel.add_comparison(verdicts, asked)
     metrics.panel.add_leads(rewards.by_judge)

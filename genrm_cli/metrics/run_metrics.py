@@ -133,6 +133,13 @@ class RunMetrics(Mergeable):
         """Tokens of prompts and replies."""
         return self.prompt_tokens + self.completion_tokens
 
+    def add_group(self, size: int, planned: int) -> None:
+        """Count a group of `size` rollouts and its planned comparisons."""
+        self.groups += 1
+        self.rollouts += size
+        self.rollouts_in_groups += size if size > 1 else 0
+        self.comparisons_planned += planned
+
     def add_failing(self, name: str, text: FailingText) -> None:
         """Keep a rollout if it is one of the ten with most failures."""
         kept = self.failing_texts

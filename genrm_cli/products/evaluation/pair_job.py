@@ -156,6 +156,7 @@ def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
     """
     given = run.settings.input
     requirements = [parse_requirement(text) for text in given.require_metadata]
+    longest = run.plan.lists.list_size if run.plan.is_listwise else 2
     first_lines: dict[str, int] = {}
     found = LabelledPairs()
     with Path(task.uri).open("wb") as sink:
@@ -175,7 +176,7 @@ def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
                 continue
             first_lines |= dict.fromkeys((pair.key for pair in labelled.pairs), line.number)
             shared: Record = {_LABELLED_FIELD: record} if run.plan.chosen_fields else {}
-            for pairs in _asked_together(labelled, run.plan):
+            for pairs in _asked_together(labelled, longest):
                 chosen = [pair.chosen for pair in pairs]
                 answers = list(dict.fromkeys([*chosen, *(pair.rejected for pair in pairs)]))
                 key = pairs[0].key
@@ -212,10 +213,12 @@ def _told(labelled: LabelledLine, record: Record, plan: GroupPlan) -> LabelledLi
     return replace(labelled, principle=rollout.principle)
 
 
-def _asked_together(labelled: LabelledLine, plan: GroupPlan) -> list[Sequence[LabelledPair]]:
-    """Return the pairs of a line as they are judged: each alone, or all in a list."""
+def _asked_together(labelled: LabelledLine, longest: int) -> list[Sequence[LabelledPair]]:
+    """Return the pairs of a line as they are judged: each alone, or all in a list of at most
+    `longest` responses.
+    """
     right, wrong = labelled.pairs[-1].places
-    if plan.is_listwise and right + wrong + 2 <= plan.lists.list_size:
+    if right + wrong + 2 <= longest:
         return [labelled.pairs]
     return [[pair] for pair in labelled.pairs]
 
