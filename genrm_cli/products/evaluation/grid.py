@@ -219,10 +219,10 @@ def pair_agreement(one: Sequence[PairRecord], other: Sequence[PairRecord]) -> Es
     leads = _leads_of(one)
     others = _leads_of(other)
     sums = defaultdict[str, list[tuple[float, float, float]]](list)
-    for (item, id_), (a, b) in leads.items():
-        if (item, id_) in others:
-            c, d = others[item, id_]
-            sums[item].append((a * b, c * d, (a + b) * (c + d) / 4))
+    for key, (a, b) in leads.items():
+        if key in others:
+            c, d = others[key]
+            sums[key[0]].append((a * b, c * d, (a + b) * (c + d) / 4))
     return agreement_of_sums([tuple(np.sum(each, axis=0).tolist()) for each in sums.values()])
 
 
@@ -238,15 +238,17 @@ def agreement_text(found: Estimated) -> str:
     return f"{beyond}."
 
 
-def _leads_of(pairs: Sequence[PairRecord]) -> dict[tuple[str, str], tuple[float, float]]:
+def _leads_of(
+    pairs: Sequence[PairRecord],
+) -> dict[tuple[str, tuple[int, int]], tuple[float, float]]:
     """Return the lead of the chosen response in both orders, without the preference for a position,
-    by line and id of the pair; those with both verdicts.
+    by the key of the pair; those with both verdicts.
     """
     known = {}
     for pair in pairs:
         first, second = pair.leads
         if first is not None and second is not None:
-            known[pair.item, pair.id] = first, second
+            known[pair.key] = first, second
     lean = fmean(a - b for a, b in known.values()) / 2 if known else 0.0
     return {name: (a - lean, b + lean) for name, (a, b) in known.items()}
 

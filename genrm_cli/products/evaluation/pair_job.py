@@ -96,11 +96,8 @@ class ListsInBothOrders(ListPlan):
 def job_of(run: RunContext) -> RunContext:
     """Return the run of the file job: all pairs in both orders, and nothing is asked again."""
     given = run.settings.input
-    below = {
-        name: f"{_LABELLED_FIELD}.{path}"
-        for name in ("reference_field", "rubric_field")
-        if (path := getattr(given, name)) is not None
-    }
+    paths = {"reference_field": given.reference_field, "rubric_field": given.rubric_field}
+    below = {name: f"{_LABELLED_FIELD}.{path}" for name, path in paths.items() if path is not None}
     settings = changed(
         run.settings,
         together=False,

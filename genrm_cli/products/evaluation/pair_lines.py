@@ -95,59 +95,54 @@ def parse_labelled(record: Record, line: int) -> LabelledLine:
 
 def _sides_of(record: Record) -> tuple[tuple[Turn, ...], Sequence[str], Sequence[str]]:
     """Return the conversation, the chosen answers and the rejected ones."""
-    if "response_A" in record or "response_B" in record:
-        return _conversation_of(record, "question"), *_sides_by_label(record)
-    if "chosen" not in record or "rejected" not in record:
-        raise UnreadableRecordError(f"no labelled pair; {_EXPECTED}")
-    if _is_styles(record["chosen"]) or _is_styles(record["rejected"]):
-        sides = _styles_of(record, "chosen"), _styles_of(record, "rejected")
-        return _conversation_of(record, "prompt"), *sides
-    before_chosen, chosen = _answer_of(record, "chosen")
-    before_rejected, rejected = _answer_of(record, "rejected")
+    asked, better, worse = _names_in(record)
+    before_chosen, chosen = _answers_of(record, better)
+    before_rejected, rejected = _answers_of(record, worse)
     if before_chosen != before_rejected:
         raise UnreadableRecordError("chosen and rejected are answers to different conversations")
     prompt: tuple[Turn, ...] = ()
-    if record.get("prompt") is not None or not before_chosen:
-        prompt = _conversation_of(record, "prompt")
+    if record.get(asked) is not None or not before_chosen:
+        prompt = _conversation_of(record, asked)
     # Many data sets repeat the prompt in both answers.
     repeated = set(prompt) <= set(before_chosen)
-    return before_chosen if repeated else prompt + before_chosen, [chosen], [rejected]
+    return before_chosen if repeated else prompt + before_chosen, chosen, rejected
 
 
-def _sides_by_label(record: Record) -> tuple[list[str], list[str]]:
-    a = _text_of(record, "response_A")
-    b = _text_of(record, "response_B")
-    label = record.get("label")
-    if label == "A>B":
-        return [a], [b]
-    if label == "B>A":
-        return [b], [a]
-    raise UnreadableRecordError(f"the label is {_shown(label)}, expected 'A>B' or 'B>A'")
+def _names_in(record: Record) -> tuple[str, str, str]:
+    """Return the names of the fields with the conversation, the chosen and the rejected answers."""
+    if "response_A" in record or "response_B" in record:
+        label = record.get("label")
+        if label == "A>B":
+            return "question", "response_A", "response_B"
+        if label == "B>A":
+            return "question", "response_B", "response_A"
+        raise UnreadableRecordError(f"the label is {_shown(label)}, expected 'A>B' or 'B>A'")
+    if "chosen" not in record or "rejected" not in record:
+        raise UnreadableRecordError(f"no labelled pair; {_EXPECTED}")
+    return "prompt", "chosen", "rejected"
 
 
-def _is_styles(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
-
-
-def _styles_of(record: Record, name: str) -> list[str]:
-    value = record[name]
-    styles = [value] if isinstance(value, str) else value
-    if not _is_styles(styles):
+def _answers_of(record: Record, name: str) -> tuple[tuple[Turn, ...], list[str]]:
+    """Return the turns before an answer, and the answer, or a list of styles of it, as rollouts are
+    read: without reasoning and end tokens; a blank one is empty.
+    """
+    value = record.get(name)
+    turns: tuple[Turn, ...] = ()
+    if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
+        texts = value
+    elif isinstance(value, list):
+        turns = turns_of_messages(value)
+        if not turns or turns[-1].role != "assistant":
+            raise UnreadableRecordError(f"{name} does not end in an assistant turn")
+        texts = [turns[-1].text]
+    elif isinstance(value, str):
+        texts = [value]
+    else:
         raise UnreadableRecordError(
-            f"{name} is {_shown(value)}, expected a list of texts like the other one"
+            f"{name} is {_shown(value)}, expected a text, messages or a list of texts"
         )
-    return [_without_reasoning(text) for text in styles]
-
-
-def _answer_of(record: Record, name: str) -> tuple[tuple[Turn, ...], str]:
-    """Return the turns before an answer, and the answer without its reasoning."""
-    value = record[name]
-    if not isinstance(value, list):
-        return (), _text_of(record, name)
-    turns = turns_of_messages(value)
-    if not turns or turns[-1].role != "assistant":
-        raise UnreadableRecordError(f"{name} does not end in an assistant turn")
-    return turns[:-1], _without_reasoning(turns[-1].text)
+    answers = [strip_end_tokens(split_reasoning(text)[1])[0] for text in texts]
+    return turns[:-1], [answer if answer.strip() else "" for answer in answers]
 
 
 def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:
@@ -156,21 +151,6 @@ def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:
     if not any(turn.text.strip() for turn in turns):
         raise UnreadableRecordError(f"{name} is missing or empty")
     return turns
-
-
-def _text_of(record: Record, name: str) -> str:
-    value = record.get(name)
-    if not isinstance(value, str):
-        raise UnreadableRecordError(f"{name} is {_shown(value)}, expected a text or messages")
-    return _without_reasoning(value)
-
-
-def _without_reasoning(text: str) -> str:
-    """Return an answer as rollouts are read: without reasoning and end tokens; a blank one is
-    empty.
-    """
-    answer = strip_end_tokens(split_reasoning(text)[1])[0]
-    return answer if answer.strip() else ""
 
 
 def _first_of(record: Record, names: Sequence[str]) -> str | None:

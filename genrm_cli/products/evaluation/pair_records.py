@@ -96,6 +96,11 @@ class PairRecord:
         return self.chosen_index, self.rejected_index
 
     @property
+    def key(self) -> tuple[str, tuple[int, int]]:
+        """Identifies the pair in results of the same line."""
+        return self.item, self.places
+
+    @property
     def orders(self) -> tuple[OrderRecord, OrderRecord]:
         """Both orders."""
         return self.chosen_first, self.chosen_second

@@ -122,21 +122,20 @@ def compare_since(
     Raises:
         InputError: they have no pair in common.
     """
-    then = {(pair.item, pair.places): pair for pair in earlier.pairs}
-    both = [(then[key], pair) for pair in pairs if (key := (pair.item, pair.places)) in then]
+    then = {pair.key: pair for pair in earlier.pairs}
+    both = [(then[pair.key], pair) for pair in pairs if pair.key in then]
     if not both:
         raise InputError(f"{base}: it has none of these pairs; measure the judge on them again")
     requests = [
-        (now.item, _Request(_repeats_of(old), _repeats_of(new)))
+        _Request(now.item, _repeats_of(old), _repeats_of(new))
         for before, now in both
         for old, new in zip(before.orders, now.orders, strict=True)
     ]
-    heard = [request for _, request in requests if request.then and request.now]
+    heard = [request for request in requests if request.then and request.now]
     own = [each for request in heard for each in (request.then, request.now) if len(each) > 1]
-    excesses = [
-        (item, excess) for item, request in requests if (excess := request.excess) is not None
-    ]
-    by_item = [*means_by_item(excesses).values()]
+    excesses = [(request.item, request.excess) for request in heard]
+    known = [(item, excess) for item, excess in excesses if excess is not None]
+    by_item = [*means_by_item(known).values()]
     excess = fmean(by_item) if by_item else None
     high = None if excess is None else excess + _half_width(by_item)
     p_value = _p_value(heard)
@@ -175,22 +174,23 @@ def compare_since(
 class _Request:
     """The answers to one request; those that never came are left out."""
 
+    item: str
     then: tuple[Repeat, ...]
     now: tuple[Repeat, ...]
 
     @property
     def excess(self) -> float | None:
         """By how much more an answer of then and one of now differ than two of one measurement do;
-        None if it was asked too little.
+        None if no measurement has two.
         """
         within = [
             fmean(one != other for one, other in combinations(each, 2))
             for each in (self.then, self.now)
             if len(each) > 1
         ]
-        if not within or not self.then or not self.now:
+        if not within:
             return None
-        across = fmean(old != new for old in self.then for new in self.now)
+        across = _across(self.then, self.now) / (len(self.then) * len(self.now))
         return across - fmean(within)
 
 
@@ -209,8 +209,7 @@ def _p_value(requests: Sequence[_Request]) -> float:
     found = 0
     for request in requests:
         answers = request.then + request.now
-        kinds = {answer: number for number, answer in enumerate(dict.fromkeys(answers))}
-        counts = tuple(sorted(Counter(kinds[answer] for answer in answers).values()))
+        counts = tuple(sorted(Counter(answers).values()))
         if len(counts) < 2:
             continue
         found += _across(request.then, request.now)

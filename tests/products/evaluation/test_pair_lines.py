@@ -58,6 +58,7 @@ def answers_of(line):
     [
         (JUDGEBENCH, ("a", "b"), "p1", "law"),
         ({**JUDGEBENCH, "label": "B>A"}, ("b", "a"), "p1", "law"),
+        ({**JUDGEBENCH, "response_A": [assistant("a")]}, ("a", "b"), "p1", "law"),
         (REWARDBENCH, ("good", "bad"), "7", "chat"),
         ({"prompt": "Q?", "chosen": "good", "rejected": "bad"}, ("good", "bad"), "line:12", None),
     ],
@@ -148,7 +149,7 @@ def test_a_principle_of_the_line_is_kept():
                 "chosen": ["a", "b"],
                 "rejected": [user("Q?")],
             },
-            "list of texts",
+            "rejected does not end in an assistant turn",
         ),
     ],
 )
