@@ -85,6 +85,19 @@ def test_reasoning_is_never_the_response():
         [said([{"type": "thought", "thought": THOUGHT}, {"type": "text", "text": SAID}])],
         [said([{"type": "reasoning", "content": THOUGHT}, {"type": "text", "text": SAID}])],
         [said(thinking=THOUGHT)],
+        [said(reasoning=[{"type": "reasoning.text", "text": THOUGHT}])],
+        [said(reasoning_details=[{"type": "reasoning.text", "text": THOUGHT}], reasoning=None)],
+        [said(reasoning_details=[{"type": "reasoning.summary", "summary": THOUGHT}])],
+        [said(thinking_blocks=[{"type": "thinking", "thinking": THOUGHT, "signature": "x"}])],
+        [said(reasoning_content=THOUGHT, thinking_blocks=[{"type": "thinking", "thinking": "b"}])],
+        [
+            said(
+                [
+                    {"type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]},
+                    {"type": "text", "text": SAID},
+                ]
+            )
+        ],
     ]
     for messages in cases:
         assert read(*messages).response == (Reasoning(THOUGHT), Text(SAID))

@@ -99,8 +99,7 @@ def read_part(part: object) -> Part:
         return ToolResult(result_text(part[key]), name_of_call(part[key]))
     is_thought = not kind and not _REASONING_KEYS.isdisjoint(part)
     if plain in _REASONING_KINDS or part.get("thought") is True or is_thought:
-        inner = "".join(iter_strings(part.get("reasoningContent")))
-        return Reasoning(first_text(part, _REASONING_FIELDS) or inner)
+        return Reasoning(reasoning_text(part))
     if plain.endswith(_CALL_KINDS):
         return call_of(part)
     if plain.endswith(_RESULT_KINDS):
@@ -117,6 +116,15 @@ def read_part(part: object) -> Part:
     if "json" in part:
         return json_of(part["json"])
     return _read_media(part, kind or next(map(str, part), "part"))
+
+
+def reasoning_text(part: JsonObject) -> str:
+    """Return the text of a part of reasoning, or those of the parts that it holds."""
+    if text := first_text(part, _REASONING_FIELDS):
+        return text
+    held = next(filter(is_objects, map(part.get, _REASONING_FIELDS)), [])
+    inner = "".join(first_text(each, _REASONING_FIELDS) for each in held)
+    return inner or "".join(iter_strings(part.get("reasoningContent")))
 
 
 def call_of(call: object) -> ToolCall:

@@ -15,11 +15,13 @@ from genrm_cli.rollouts.reading.message_parts import (
     call_of,
     name_of_call,
     parts_of,
+    reasoning_text,
     result_text,
     text_of_parts,
 )
 from genrm_cli.rollouts.reading.values import (
     first_text,
+    is_objects,
     iter_strings,
     json_in,
     kind_of,
@@ -53,6 +55,7 @@ REASONING = "reasoning"
 _CONTENT = words("content parts text value message prompt")
 _TOOL_CONTENT = ("output", "result", "response")
 _REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
+_BLOCKS = ("reasoning_details", "thinking_blocks")  # OpenRouter, LiteLLM
 _CALLS = ("tool_calls", "function_call")
 # Where the server puts the results of the calls that it executes itself.
 _OWN_RESULTS = ("output", "outputs", "results")
@@ -64,7 +67,8 @@ _KNOWN = frozenset(
         *(*_CONTENT, *_TOOL_CONTENT, *_REASONING, *_CALLS),
         *words("extra metadata raw raw_data raw_response response_metadata usage"),
         *words("provider_specific_fields logprobs annotations citations header info"),
-        *words("reasoning_details thinking_blocks audio error state tags stats"),
+        *_BLOCKS,
+        *words("audio error state tags stats"),
     )
 )
 # In the name of an unknown field: its objects could be calls.
@@ -207,11 +211,22 @@ def _read_message(message: object, tools: Mapping[str, str], where: str) -> Chat
     if recipient.startswith("functions."):  # gpt-oss
         call = ToolCall(recipient.removeprefix("functions."), text_of_parts(parts))
         return ChatMessage(role, [call])
-    if apart := first_text(message, _REASONING):
+    if apart := _thought_beside(message):
         parts = [Reasoning(apart), *(part for part in parts if not isinstance(part, Reasoning))]
     if refusal := text_or_empty(message.get("refusal")):
         parts.append(Refusal(refusal))
     return ChatMessage(role, [*parts, *_calls_of(message)])
+
+
+def _thought_beside(message: JsonObject) -> str:
+    """Return the reasoning in a field of its own, a text or blocks; writers may fill several of the
+    fields with one text.
+    """
+    if text := first_text(message, _REASONING):
+        return text
+    blocks = filter(is_objects, map(message.get, (*_REASONING, *_BLOCKS)))
+    texts = ("".join(map(reasoning_text, each)) for each in blocks)
+    return next(filter(None, texts), "")
 
 
 def _read_item(item: JsonObject, kind: str, tools: Mapping[str, str]) -> ChatMessage:
