@@ -37,3 +37,17 @@ def test_the_guide_says_what_withholding_gains(row):
     for rule, told in zip(rules, cells_of(row)[2:5], strict=True):
         leads = [play(replace(world, obeyed=count, **rule)).lead for count in obeyed]
         assert leads == pytest.approx(told, abs=0.006)
+
+
+@pytest.mark.slow
+def test_the_guide_says_what_failures_at_random_cost():
+    """In groups of eight, with one ring; and where half of all replies about a prompt fail."""
+    played = [play(World(failing=failing, groups=1_000)) for failing in (0.01, 0.05, 0.1, 0.3)]
+    calls = ", ".join(f"{each.calls:.2f}" for each in played[:3])
+    text = " ".join(PAGE.read_text().split())
+    assert f"in one ring take {calls} and {played[3].calls:.2f} times the planned calls" in text
+    shares = [100 * each.unscored for each in played]
+    assert shares == pytest.approx([0.0, 0.1, 0.4, 9.0], abs=0.35)
+    assert "and 0, .1, .4 and 9 % of their rollouts stay unscored" in text
+    hard = [play(World(failing_prompts=0.2, groups=1_000, rings=rings)).hard for rings in (1, 2)]
+    assert f"{hard[0]:.0%} do, and {hard[1]:.0%} with two rings".replace("%", " %") in text
