@@ -1,11 +1,9 @@
 """A grid: cells on the same pairs, compared pair by pair."""
 
-import json
 from random import Random
 
 import pytest
 from judged_pairs import cell_result, judged_pair
-from markupsafe import escape
 
 from genrm_cli.errors import UsageError
 from genrm_cli.products.evaluation.grid import GridResult, compare_cells
@@ -178,56 +176,3 @@ def test_a_grid_that_makes_no_sense_is_refused(table, message):
     """Before anything is asked, and with what is wrong."""
     with pytest.raises(UsageError, match=message):
         parse_grid(table, "g", BASE)
-
-
-def test_cells_share_their_calls_and_go_on(genrm, call, judge_server):
-    """Two repeats ask only for the second one; the same command again asks nothing."""
-    genrm.write(
-        "pairs.jsonl",
-        [{"prompt": f"Q{n}?", "chosen": f"right {n}", "rejected": "wrong"} for n in range(4)],
-    )
-    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
-    flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
-    flags = (*flags, "--profile", "nemotron", "--no-probe", "--grid", "grid.toml")
-    plans = json.loads(call(*flags, "-o", "out.json", "--dry-run", "--json").ended(0).out)
-    assert list(plans) == ["repeats 1", "repeats 2"]
-    done = call(*flags, "-o", "out.json", "--page", "out.html").ended(0)
-    found = json.loads((genrm.folder / "out.json").read_bytes())
-    assert [(cell["calls"], cell["journal_hits"]) for cell in found["cells"]] == [(8, 0), (8, 8)]
-    assert found["answer"] in done.out.decode()
-    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
-    assert escape(found["answer"]) in page
-    assert page.count('class="dot"') == len(found["options"]) == 4
-    again = json.loads(call(*flags, "-o", "out.json", "--force", "--json").ended(0).out)
-    assert [cell["calls"] for cell in again["cells"]] == [0, 0]
-    assert again["cost_unit"] == "tokens"
-
-
-def test_a_cell_that_fails_leaves_the_others(genrm, call, judge_server):
-    """Its reason is in the result and its exit code is that of the command."""
-    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
-    gone = 'name = "gone"\njudge_id = "gone"\nbase_url = ["http://127.0.0.1:9/v1"]\n'
-    grid = '[[cell]]\nname = "good"\n[[cell]]\n' + gone
-    (genrm.folder / "grid.toml").write_text(grid, encoding="utf-8")
-    flags = ("eval", "pairs.jsonl", "--base-url", judge_server.base_url, "--model", "m")
-    flags = (*flags, "--profile", "nemotron", "--no-probe", "--give-up-after", "0.1")
-    call(*flags, "--retries", "0", "--grid", "grid.toml", "-o", "out.json").ended(6)
-    found = json.loads((genrm.folder / "out.json").read_bytes())
-    assert [cell["name"] for cell in found["cells"]] == ["good"]
-    assert [(cell["name"], cell["exit_code"]) for cell in found["failed"]] == [("gone", 6)]
-
-
-def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(genrm, call, judge_server):
-    """Before the first call: other outputs, and an output that exists."""
-    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
-    (genrm.folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
-    (genrm.folder / "out.json").write_text("{}", encoding="utf-8")
-    flags = ("eval", "pairs.jsonl", *judge_server.flags, "--grid", "grid.toml")
-    for other in ("--labels", "--requests-to"):
-        done = call(*flags, other, "other").ended(2)
-        assert "has no effect with" in done.err
-        assert f"{other} other" in done.err or f"{other} has" in done.err
-    for output in ("-o", "--page"):
-        assert "out.json" in call(*flags, output, "out.json").ended(2).err
-    assert "no effect without --grid" in call(*flags[:-2], "--page", "out.html").ended(2).err
-    assert judge_server.stats()["requests"] == 0
