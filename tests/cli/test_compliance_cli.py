@@ -1,9 +1,11 @@
 """What may be sent to a judge: masked texts only, of rollouts that declare what they must."""
 
 import json
+import re
 
 import pytest
 from genrm_process import make_rollouts, read_lines
+from report_pages import unpacked
 from served import serving
 
 MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
@@ -70,6 +72,42 @@ def test_nothing_private_reaches_the_judge(genrm, call, judge_server, profile):
     )  # the user's own file stays whole
 
 
+def texts_of_page(path):
+    """Return a page with what its packed blocks hold."""
+    page = path.read_text(encoding="utf-8")
+    names = re.findall(r'<script type="text/plain" id="([^"]+)">', page)
+    assert "block-0" in names
+    return page + "".join(json.dumps(unpacked(page, name)) for name in names)
+
+
+def test_names_in_a_session_are_masked_as_its_texts_are(genrm, call, judge_server):
+    """Of tools, their parameters and who speaks, as well as the key of the group."""
+    call_of = {"id": "1", "function": {"name": ADDRESS, "arguments": json.dumps({ADDRESS: 1})}}
+    lines = [
+        {
+            "prompt_id": ADDRESS,
+            "messages": [
+                {"role": "user", "name": ADDRESS, "content": "Q?"},
+                {"role": "assistant", "content": "I look.", "tool_calls": [call_of]},
+                {"role": "tool", "name": ADDRESS, "content": "found"},
+                {"role": "assistant", "content": f"It is {index}."},
+            ],
+            "tools": [{"type": "function", "function": {"name": ADDRESS, "description": ADDRESS}}],
+        }
+        for index in range(2)
+    ]
+    genrm.write("in.jsonl", lines)
+    flags = judge(judge_server, "--no-probe", "--redact-pattern", "email")
+    call("score in.jsonl", *flags).ended(0)
+    call("report in.scored.jsonl -o page.html --redact-pattern email").ended(0)
+    gone = {"calls": sent(judge_server), "page": texts_of_page(genrm.folder / "page.html")}
+    for words in ("in.jsonl", "in.jsonl --json", "in.scored.jsonl", "in.scored.jsonl --json"):
+        gone[words] = (
+            call("show", *words.split(), "--redact-pattern", "email").ended(0).out.decode()
+        )
+    assert [name for name, text in gone.items() if ADDRESS in text] == []
+
+
 def test_redaction_holds_on_every_way_out(genrm, call, judge_server, tmp_path):
     """Calls, files of requests, which batches upload, the report, and what a server records."""
     genrm.write("in.jsonl", private_rollouts())
@@ -84,8 +122,8 @@ def test_redaction_holds_on_every_way_out(genrm, call, judge_server, tmp_path):
             responses=[{"text": f"To {ADDRESS}."}, {"text": f"Call 555-123-4567, {CARD}."}],
         )
     gone = {"calls": sent(judge_server)}
-    for name in ("requests.jsonl", "page.html"):
-        gone[name] = (genrm.folder / name).read_text(encoding="utf-8")
+    gone["requests.jsonl"] = (genrm.folder / "requests.jsonl").read_text(encoding="utf-8")
+    gone["page.html"] = texts_of_page(genrm.folder / "page.html")
     for path in (genrm.folder / "served").glob("*"):
         gone[path.name] = path.read_text(encoding="utf-8")
     assert len(gone) >= 5

@@ -1,7 +1,7 @@
 """`genrm show`: print the exact requests to the judge, or scored groups."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -107,12 +107,15 @@ def _show_requests(
         iter_shown_requests,
         shows_stand_in,
     )
+    from genrm_cli.rollouts.redaction import mask_of
     from genrm_cli.settings.panel import judges_of
 
     if shows_stand_in(judges_of(settings)[0]):
         say(f"no --model or --profile given; showing the messages of profile {STAND_IN_PROFILE}")
     run = new_run(settings)
-    for number, shown in enumerate(islice(iter_shown_requests(rollouts, run, group), limit)):
+    mask = mask_of(settings.judge.redact_pattern)
+    for number, found in enumerate(islice(iter_shown_requests(rollouts, run, group), limit)):
+        shown = replace(found, group=found.group and mask(found.group))
         if as_json:
             print_json(asdict(shown))
             continue

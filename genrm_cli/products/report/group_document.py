@@ -1,5 +1,6 @@
 """A group in the form used by the page: short lists, all texts masked as for the judge."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from genrm_cli.groups.line_records import ComparisonRecord
@@ -39,7 +40,7 @@ def group_document(group: ScoredGroup, mask: Mask) -> Record:
     return {
         "key": group.key,
         "reliability": rounded(group.line.reliability),
-        "prompt": [[turn.role, mask(turn.text)] for turn in prompt],
+        "prompt": _turns(prompt, mask),
         "rollouts": [_rollout(each, prompt, mask) for each in group.members],
         "comparisons": [_comparison(each, mask) for each in group.comparisons],
     }
@@ -84,7 +85,7 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     if line.neutralised:
         document["neutralised"] = line.neutralised
     if rollout.prompt != prompt:  # episodes share only the beginning of their prompts
-        document["prompt"] = [[turn.role, mask(turn.text)] for turn in rollout.prompt]
+        document["prompt"] = _turns(rollout.prompt, mask)
     if line.components:
         document["components"] = {name: rounded(value) for name, value in line.components.items()}
     if line.component_notes:
@@ -92,14 +93,18 @@ def _rollout(scored: ScoredRollout, prompt: tuple[Turn, ...], mask: Mask) -> Rec
     return document
 
 
+def _turns(prompt: Sequence[Turn], mask: Mask) -> list[list[str]]:
+    return [[mask(turn.role), mask(turn.text)] for turn in prompt]
+
+
 def _item(item: Item, mask: Mask) -> list[str]:
     match item:
         case Turn():
-            return ["turn", mask(item.text), item.role]
+            return ["turn", mask(item.text), mask(item.role)]
         case ToolCall():
             return ["call", mask(call_text(item.name, item.arguments))]
         case ToolResult():
-            return ["result", mask(item.text), item.name]
+            return ["result", mask(item.text), mask(item.name)]
         case Media():
             return ["media", item.kind]
         case _:
