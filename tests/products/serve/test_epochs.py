@@ -3,8 +3,10 @@ cancelled, and across restarts, nobody is compared with another epoch.
 """
 
 import asyncio
+import os
 import random
 import re
+import signal
 
 import httpx
 import pytest
@@ -157,4 +159,31 @@ def test_a_kill_between_epochs_mixes_none(genrm, judge_server, shape):
             now = {name: phases[phase : phase + 1] for name, phases in rows.items()}
             asyncio.run(play_all(served.url, shape, now, 0))
             served.kill()
+    assert_no_epochs_were_mixed(judge_server)
+
+
+@pytest.mark.slow
+def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(genrm, judge_server):
+    """A slow disk or a stopped process keeps it from reading what its clients have sent; the member
+    that is held back waits for that.
+    """
+    idle_s = 2.0
+    flags = [*judge_flags(judge_server.base_url), *FLAGS, "--cohort-idle", f"{idle_s}s"]
+
+    async def two_epochs(served):
+        async with httpx.AsyncClient(base_url=served.url, timeout=60, trust_env=False) as client:
+            assert await play(client, gym, "stopped", [(1, "012", "short")]) is None
+            sent = [asyncio.create_task(client.post(path, json=body)) for path, body in held]
+            await client.get("/healthz")
+            os.kill(served.pid, signal.SIGSTOP)
+            try:
+                sent += [asyncio.create_task(client.post(path, json=body)) for path, body in rest]
+                await asyncio.sleep(1.5 * idle_s)  # what is tested is this time
+            finally:
+                os.kill(served.pid, signal.SIGCONT)
+            return [said(reply) for reply in await asyncio.gather(*sent)]
+
+    held, rest = ([gym("stopped", 2, member) for member in members] for members in ("3", "012"))
+    with serving(genrm, *flags) as served:
+        assert asyncio.run(two_epochs(served)) == [(SIZE, False)] * SIZE
     assert_no_epochs_were_mixed(judge_server)

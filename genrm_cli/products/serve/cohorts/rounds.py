@@ -33,6 +33,7 @@ IsGone = Callable[[], bool]
 # Members of one batch come within it, also over a busy network; a step that waits for a late one
 # hardly notices it.
 _SHORTEST_HOLD_S = 5.0
+_STALLED_S = 0.5  # a timer that rings so late was kept by a slow disk or a stopped process
 _BETWEEN_POLLS_S = 15.0  # a client that was told to ask again does so at once, if it is there
 
 
@@ -292,16 +293,24 @@ class RoundsService:
         if earlier not in ("", rounds.round):
             self.service.journal.drop(f"{rounds.name}#")
         if len(rounds.held) > held:
-            if rounds.timer is not None:
-                rounds.timer.cancel()
-            loop = asyncio.get_running_loop()
-            rounds.timer = loop.call_later(self._hold_s(rounds), self._end_hold, rounds)
+            self._hold(rounds, self._hold_s(rounds))
         return ticket
 
-    def _end_hold(self, rounds: Rounds) -> None:
+    def _hold(self, rounds: Rounds, for_s: float) -> None:
+        if rounds.timer is not None:
+            rounds.timer.cancel()
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + for_s
+        rounds.timer = loop.call_at(ends_s, self._end_hold, rounds, ends_s)
+
+    def _end_hold(self, rounds: Rounds, ends_s: float) -> None:
         """Nobody else came: those held back are late, or after a restart, which has lost the texts
         of the others, can be compared with each other only.
         """
+        if asyncio.get_running_loop().time() > ends_s + _STALLED_S:
+            # The machine stood still: what was sent meanwhile is still to be read.
+            self._hold(rounds, self._hold_s(rounds))
+            return
         latest = self.service.table.cohorts.get(rounds.round)
         if len(rounds.held) > 1 and latest is not None and latest.judged is None:
             self._serial += 1
