@@ -30,9 +30,13 @@ T = TypeVar("T")
 class Seam(StrEnum):
     """A group of entry points."""
 
+    # A `LocalKind` of `genrm_cli.rewards.component`: computes a value for each rollout of a group.
     COMPONENTS = "genrm.components"
+    # A `Format` of `genrm_cli.rollouts.formats.format`: recognises and reads the lines of a writer.
     FORMATS = "genrm.formats"
+    # A profile of `genrm_cli.judging.profiles.profile`: renders prompts and parses replies.
     PROFILES = "genrm.profiles"
+    # A subclass of `Environment`: plays one kind of sessions.
     ENVIRONMENTS = "genrm.environments"
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-import threading
 
 import httpx
 from forked_genrm import ForkedGenrm
@@ -17,6 +16,7 @@ _KNOWN = {
     "remark": "A remark.",
 }
 _MEMBER = {"messages": "Why?", "text": "A member."}
+_MESSAGE = {"id": "m", "type": "message", "role": "assistant"}
 _LIMIT_S = 20.0
 _WAIT_S = 1.0  # for what a server does by itself
 
@@ -38,7 +38,6 @@ def visit(place: str, server: ForkedGenrm, *, is_patient: bool) -> list[object] 
             replies.append(_sent(client, "/v1/cohorts/open/members/0", sized, _WAIT_S))
             replies.append(_sent(client, "/v1/cohorts/unsized/members/0", _MEMBER, _WAIT_S))
             replies.append(_sent(client, *_requests()[0]))
-        replies.append(_cohort(client))
         half.settimeout(_WAIT_S if is_patient else 0.001)
         try:
             replies.append(half.recv(10).decode())
@@ -55,12 +54,14 @@ def _requests() -> list[tuple[object, ...]]:
     group = {"id": "g", "messages": long, **_KNOWN, "responses": _responses(texts)}
     alone = {"id": "alone", "messages": "Why?", **_KNOWN, "responses": _responses(["Because."])}
     asked = {"id": "why", "messages": "Why?", "responses": _responses(["Because of it.", "No."])}
-    remarked = {**_row(9, {"type": "output_text", "text": "here"}), "remark": "I liked it a lot."}
+    remarked = {**_row("here"), "remark": "I liked it a lot."}
+    seen = {"id": "seen", "messages": "Why?", "responses": _images()}
     return [
         ("/v1/groups", group),
         ("/v1/groups", alone),
         ("/v1/groups", asked),
         ("/v1/groups", {**asked, "id": "proxied"}, _LIMIT_S, "proxy.example"),
+        ("/v1/groups", seen),
         ("/verify?size=1", remarked),
     ]
 
@@ -69,37 +70,29 @@ def _responses(texts):
     return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
 
 
-def _row(place, item):
+def _images():
+    """Return responses of which some hold images, and one is JSON."""
+    contents = [
+        [{"type": "output_text", "text": "here"}],
+        [{"type": "output_text", "text": json.dumps({"result": {"text": "x"}})}],
+        [{"type": "input_image", "image_url": IMAGE}],
+        [{"type": "input_image", "image_url": ELSEWHERE}],
+    ]
+    return [
+        {"id": str(number), "item": {"output": [{**_MESSAGE, "content": content}]}}
+        for number, content in enumerate(contents)
+    ]
+
+
+def _row(text):
     """Return a row as NeMo Gym's agent sends it."""
     asked = {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}
-    message = {"id": "m", "type": "message", "role": "assistant", "content": [item]}
+    answer = {**_MESSAGE, "content": [{"type": "output_text", "text": text}]}
     return {
-        "_ng_rollout_index": place,
+        "_ng_rollout_index": 0,
         "responses_create_params": {"input": [asked]},
-        "response": {"id": "r", "output": [message]},
+        "response": {"id": "r", "output": [answer]},
     }
-
-
-def _cohort(client):
-    """Send the members of a cohort at once; return their replies."""
-    items = [
-        {"type": "output_text", "text": "here"},
-        {"type": "input_image", "image_url": IMAGE},
-        {"type": "input_image", "image_url": ELSEWHERE},
-        {"type": "output_text", "text": json.dumps({"result": {"text": "x"}})},
-    ]
-    replies = [None] * len(items)
-
-    def send(number):
-        row = _row(number, items[number])
-        replies[number] = _sent(client, f"/verify?size={len(items)}", row)
-
-    threads = [threading.Thread(target=send, args=(number,)) for number in range(len(items))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return replies
 
 
 def _is_up(client, server):

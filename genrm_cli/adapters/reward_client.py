@@ -75,7 +75,7 @@ _servers: dict[str, _KnownServer] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a server, or the way to it, said to one request.
+    """The reply to one request, or the error on the way.
 
     Attributes:
         is_alive: the server waits for others, or is busy.
@@ -277,8 +277,8 @@ class RewardClient:
     ) -> dict[str, float]:
         """Return the components of a response by name, for trainers that keep rewards apart.
 
-        A missing one is the mean of its group, or 0 if nobody has one: within the group, it changes
-        the advantage of nobody.
+        A missing one is the mean of its group, or 0 if no member has one: it changes no advantage
+        within the group.
 
         Args:
             metrics: metrics of its group; it names the components.

@@ -33,8 +33,8 @@ _EXCERPT_CHARS = 50  # with the numbers before it, a row stays within 100 column
 
 
 class ColumnKind(Enum):
-    """What a column holds: numbers and names are always shown whole, names on several lines where
-    a terminal is too narrow for them; texts wrap, excerpts are cut to one line.
+    """The content of a column: numbers and names are always shown whole, names on several lines
+    where a terminal is too narrow for them; texts wrap, excerpts are cut to one line.
     """
 
     NUMBER = auto()

@@ -65,7 +65,7 @@ def verdicts_of(judged: JudgedGroup, plan: GroupPlan) -> JudgedVerdicts:
 
 
 def plan_group(key: str | None, answered: Sequence[int], pairing: PairingPlan) -> list[Comparison]:
-    """Plan the comparisons of a group that need no verdicts; those that share a first response are
+    """Plan the comparisons that do not depend on verdicts; those that share a first response are
     adjacent.
 
     A server with prefix caching then reads that response once.

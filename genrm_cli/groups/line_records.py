@@ -1,4 +1,4 @@
-"""What a run says about a rollout and about a comparison: made when a group is rewarded, written
+"""Records of a rollout and of a comparison: made when a group is rewarded, written
 into lines, and read from them.
 
 The fields stand in the order in which they are written. One whose default is None is written only

@@ -38,7 +38,9 @@ from genrm_cli.verdicts import Explanation, Verdict
 
 # rollouts: the estimators use n × n arrays, up to 300 MB and 7 s for a group of this size
 MAX_COMPARED = 2_048
-MAX_GRADED_ALL_PAIRS = 256  # rollouts; larger groups that are only graded are compared along rings
+# rollouts: all pairs of 256 are 32,640 verdicts for the estimator, and of 2,048 over two million;
+# larger groups that are only graded are compared along rings
+MAX_GRADED_ALL_PAIRS = 256
 
 
 @dataclass(frozen=True)

@@ -240,7 +240,7 @@ def whole_journal(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What a run is to do, as its journal says.
+    """The task of a run, as its journal records it.
 
     Attributes:
         output: its scored lines.

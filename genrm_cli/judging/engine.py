@@ -33,7 +33,7 @@ _RECENT = 4_096  # outcomes remembered without a journal: those of several group
 
 
 class Judge:
-    """Interface of a judge. This one knows all answers without asking."""
+    """Interface of a judge; without calls, `recall` alone is needed."""
 
     @property
     def stopped_by(self) -> StoppedBy | None:

@@ -264,7 +264,7 @@ class JournalFile:
 def remove_if_empty(path: str) -> None:
     """Remove a journal without any entry, as a run leaves that fails before its first answer.
 
-    Nobody else may be writing it. What is damaged, or no journal, stays."""
+    No other process may be writing it. A damaged file, or one that is not a journal, stays."""
     with contextlib.suppress(StorageError):
         with contextlib.closing(JournalFile(path, read_only=True)) as file:
             is_empty = not any(map(file.rows, _ANY_ROW))

@@ -44,7 +44,7 @@ def holding(journal: str, at_end: Callable[[str], None]) -> Iterator[None]:
             _uses[path] -= 1
             if not _uses[path]:
                 at_end(journal)
-                # Removed before it is unlocked: whoever waits for it finds that it is gone.
+                # Removed before it is unlocked: the next holder finds that it is gone.
                 with contextlib.suppress(OSError):
                     Path(path).unlink()
                 os.close(_locks.pop(path))

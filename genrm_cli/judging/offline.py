@@ -103,7 +103,9 @@ class OfflineJudge(CachedJudge):
     def _recall(self, request: JudgeRequest, stored: Outcome | None) -> Outcome | None:
         known = self._recall_recent(request.key) or stored
         if known is not None and known.is_decided:
-            self._store.replies_to(request.key)  # they are not foreign, although nobody needs them
+            self._store.replies_to(
+                request.key
+            )  # they are not foreign, although they are not needed
             return known
         if request.form_version != self._judge.form.version:
             renewed = self._judge.prepare(request.prompt, request.repeat)

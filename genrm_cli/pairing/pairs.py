@@ -121,8 +121,8 @@ def plan_further(
         asked: comparisons so far, failed ones included: the first of each pair, then the second.
         count: comparisons to plan; with those asked at most n(n - 1).
 
-    Source: measured on recorded verdicts; top-two sampling, D. Russo, Oper. Res. 68 (2020) 1625, is
-    similar to top-two sampling."""
+    Source: measured on recorded verdicts; similar to top-two sampling, D. Russo, Oper. Res. 68
+    (2020) 1625."""
     every = len(scores) * (len(scores) - 1) // 2
     known = set(asked)
     turns = {index: turn for turn, index in enumerate(scores)}
@@ -276,7 +276,7 @@ def _ring_of(n: int, offset: int) -> tuple[tuple[int, int], ...]:
         for step in steps
         for start in range(cycles)
     ]
-    return tuple((t, (t + offset) % n) for t in starts)  # it is kept, so nobody may change it
+    return tuple((t, (t + offset) % n) for t in starts)  # it is cached, so it must not change
 
 
 def generator_of(key: str, seed: int) -> Random:

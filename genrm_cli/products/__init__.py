@@ -1,1 +1,1 @@
-"""What is optional: each folder is one product around the core, and none imports another."""
+"""The optional products: each folder is one, built on the core, and none imports another."""

@@ -126,7 +126,7 @@ class Media(_Part):
 Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
 Items = tuple[Item, ...]
 Turns = tuple[Turn, ...]
-_WORDS = (Text, Refusal)  # a union would be made anew at every use
+_WORDS = (Text, Refusal)  # a union would be made at every use
 # A response of these alone is shown as its answer.
 _WORDS_AND_REASONING = (*_WORDS, Reasoning)
 

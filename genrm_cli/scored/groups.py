@@ -212,7 +212,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
                     where = f"{source.uri}: {source.unit} {line.number}"
                     raise InputError(f"{where}: {error}", *REMEDY) from error
                 group = self._keys.get(str(comparison.group))
-                # Groups whose lines were all rejected have nobody to show their comparisons to.
+                # Groups whose lines were all rejected have no rollouts for their comparisons.
                 if group is not None:
                     self._comparisons.add(len(self._asked), line.raw)
                     self._asked.append(group)

@@ -127,7 +127,7 @@ class RunTotals:
         comparisons_planned: `verdicts` + `journal_hits` + `failures`.
         neutralised: rollouts with text in the form of a verdict, a marker or a control token,
             broken up for the judge.
-        copies: rollouts in which judges see no difference to an earlier one of their group; they
+        copies: rollouts that look identical to an earlier one of their group for the judges; they
             share its comparisons.
         redactions: masked texts of the judged groups, each counted once, by pattern.
         shortened_rollouts: rollouts whose prompt or response was cut so that it fits into the

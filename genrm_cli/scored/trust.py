@@ -43,7 +43,7 @@ _WORDS: dict[Weight, TrainOnIt] = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingFacts:
-    """What is known of a run.
+    """The facts of a run that decide how far to trust it.
 
     Attributes:
         partial: why it is incomplete; None if it is complete.
@@ -78,7 +78,7 @@ class TrainingFacts:
 
 
 SAID = ("figure", "found", "halves", "word", "advice", "contradiction")
-"""What the account of a run says of its reliability."""
+"""The reliability of a run, in the words of its account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def judge_trust(facts: TrainingFacts, *, has_comparisons: bool) -> Trust:
         reasons += _of_verdicts(facts)
     reasons += _of_length(facts.length_effect)
     reasons.sort(key=lambda each: list(_ANSWERS).index(each.weight))
-    # Other figures may be missing; without the reliability, nobody knows whether rewards are noise.
+    # Other figures may be missing; without the reliability, rewards may be noise.
     heaviest = (
         each.weight
         for each in reasons

@@ -57,7 +57,7 @@ class OtherLease:
 
 
 class _LeaseContent(msgspec.Struct, frozen=True):
-    """What a lease says of its owner; `id` tells two leases of one process apart."""
+    """The owner of a lease; `id` tells two leases of one process apart."""
 
     id: str
     host: str
@@ -76,7 +76,7 @@ class Lease:
     content: bytes
     store: Store
     beside: frozenset[str] | None = None
-    """What was next to the lease when it was taken: URIs that begin with the stem and a dot; None
+    """The files next to the lease when it was taken: URIs that begin with the stem and a dot; None
     without the right to list."""
 
     @property
@@ -129,7 +129,7 @@ def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lea
         expiry_s=expiry_s,
     )
     for tried in range(_TRIES):
-        # Nearly always nobody has one. Creating the first number and settling finds others.
+        # Nearly always there is none. Creating the first number and settling finds others.
         numbered, are_listed = _numbered(stem, store) if tried else ([], True)
         number = 1
         if numbered:

@@ -149,7 +149,7 @@ class RecordFiles:
         await self.complete_left()
 
     async def complete_left(self) -> None:
-        """Complete the hidden files that nobody writes."""
+        """Complete the hidden files that have no writer."""
         try:
             await in_thread(self._complete_unlocked)
         except (StorageError, OSError) as error:

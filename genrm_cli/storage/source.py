@@ -146,7 +146,7 @@ def _copy(stream: BinaryIO, uri: str, limits: InputSettings, stop: Stop) -> Bina
             for chunk in iter_decoded(stream, uri):
                 unpacked_bytes = len(spool) + len(chunk)
                 _check_unpacked(uri, unpacked_bytes, limits)
-                if unpacked_bytes > room_bytes:  # before it fills the disk for everybody
+                if unpacked_bytes > room_bytes:  # before it fills the disk
                     raise no_room(f"{uri}: unpacks to more than the {room_bytes:,} bytes of room")
                 spool.write(chunk)
         except OSError as error:

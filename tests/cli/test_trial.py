@@ -78,7 +78,7 @@ def test_fewer_verdicts_never_replace_more_unasked(genrm, call):
     has = "it has --ring-k 2, 36 verdicts, which is more than these settings ask for"
     assert f"in.jsonl is up to date ({has}): in.scored.jsonl; use --force" in current.err
     refused = call("score in.jsonl --advantage unit", *LEXICAL).ended(2)
-    assert "it rests on 36 verdicts, and these settings ask for 18 of them" in refused.err
+    assert "it has 36 verdicts, and these settings ask for 18 of them" in refused.err
     assert "--force" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
     call("score in.jsonl --ring-k 2 --advantage unit", *LEXICAL).ended(0)

@@ -99,7 +99,7 @@ class ArrivingGroup:
         asked = number, repeat, prompt
         if asked not in self._asked:
             self._asked[asked] = task = asyncio.ensure_future(self._answer(*asked))
-            # Nobody may be waiting for its error.
+            # Its error may have no reader.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return self._asked[asked]
 

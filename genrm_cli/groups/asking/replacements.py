@@ -3,8 +3,8 @@
 A failure is replaced stage by stage, as long as a rollout lacks planned verdicts: first by the same
 pair in the other order, then by a pair of the rollout that lacks most with an opponent that it has
 not met, then by the same pair again. A list is shown in the other order, and a single response
-again. Nobody is blamed: intended and innocent silence look the same. A rollout with too few
-verdicts has no reward and says why.
+again. No response is penalised: intended and accidental failures look the same. A rollout with too
+few verdicts has no reward and says why.
 
 Each stage depends on the results of the group alone, so shards, servers and resumed runs plan the
 same. Replacements have repeats that no plan has.

@@ -1,4 +1,4 @@
-"""What the judges are shown of a group."""
+"""Views of a group's rollouts for the judges."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -97,7 +97,7 @@ class NothingFoundEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One input and its output locations, or the `problem` because of which it cannot be scored.
+    """One input and its output locations, or `problem`: why it cannot be scored.
 
     `found` is its entry in a listing; None for a set or an input that the user named. `beside` are
     the names that the listing showed beside its scored lines; None if it did not list them.

@@ -96,7 +96,7 @@ def read_output_state(
         if exists and (record is None or not is_marked(uri, record.output_mark, store))
     )
     in_the_way = next(unknown, None)
-    # Comparisons or rejects without metrics may be somebody's files, too.
+    # Comparisons or rejects without metrics may be a user's own files.
     if in_the_way is not None or (metrics is None and any(map(exists, places.sides()))):
         if places.commit_mark is not None and exists(places.commit_mark):
             why = "an earlier run stopped while writing its outputs"
@@ -167,14 +167,14 @@ def _reason_to_keep(
             continue
         if made_from.place not in (None, place_of(identity.uri)):
             return f"it was made from another input, {made_from.uri}"
-    # A trial of some groups gives way to the whole run.
+    # The whole run replaces a trial of some groups.
     if metrics.groups_left_out or not _are_same_files(recorded, identities):
         return None
     known = _answered_as_planned(metrics)
     planned = _most_planned(metrics, settings)
     if planned is None or planned >= known:
         return None
-    return f"it rests on {known:,} verdicts, and these settings ask for {planned:,} of them"
+    return f"it has {known:,} verdicts, and these settings ask for {planned:,} of them"
 
 
 def _has_more(metrics: RunRecord, settings: Settings) -> tuple[Settings, Message] | None:
@@ -236,7 +236,7 @@ def _stale_reason(
         return "the judge's profile has changed"
     if metrics.partial or metrics.failed_figures:
         return "its results are partial"
-    # A run by cron would ask for ever about failures that a judge repeats.
+    # Otherwise cron would ask again and again about failures that the judge repeats.
     may_pass = not _TRANSIENT.isdisjoint(metrics.failures_by_kind)
     asks_again = settings.journal.only_failed or settings.offline.is_used
     if may_pass or (asks_again and metrics.failures):

@@ -1,4 +1,4 @@
-"""Replies that somebody else wrote into files, by the request that each one answers.
+"""Replies in files that another program wrote, by the request that each one answers.
 
 Lines stay in a spool and are parsed when a request asks for them. What no request of the run asked
 for in the end was written for another run.
@@ -82,7 +82,7 @@ class Replies(AbstractContextManager["Replies"]):
     def replies_to(self, id_: bytes) -> Iterable[Reply | CallError]:
         """Return the replies to a request of this run, parsed one by one."""
         numbers = self._numbers.get(id_, [])
-        # At once, and not as they are parsed: a reply that nobody has to read is no foreign one.
+        # At once, and not as they are parsed: a reply that is not needed is not foreign.
         for number in numbers:
             self._is_used[number] = True
         lines = (self._lines[number] for number in numbers)

@@ -58,7 +58,7 @@ class Shortened(NamedTuple):
 
 
 class LearnedContext:
-    """What the requests of one model have shown of its context, at all its endpoints.
+    """The context of one model, as learned from its requests at all its endpoints.
 
     Attributes:
         tokens: the context that was learned; None if it was not.

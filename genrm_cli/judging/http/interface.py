@@ -37,7 +37,7 @@ class HttpError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """What a client is opened with.
+    """Options of a client.
 
     Attributes:
         base_url: what all requests begin with.
@@ -79,7 +79,7 @@ class HttpReply:
     Attributes:
         headers: those of `READ_HEADERS` that it has, by lower-case name; `NOT_ASCII` replaces the
             value of one that is not.
-        fault: why the body cannot be used: too long, or packed in a way that nobody asked for.
+        fault: why the body cannot be used: too long, or packed in a way that was not asked for.
     """
 
     def __init__(self, status: int, headers: Mapping[str, str], write: Write | None) -> None:
@@ -165,7 +165,7 @@ def read_headers(header: Callable[[str], str | None]) -> dict[str, str]:
 
 def find_proxy(url: str) -> str | None:
     """Return the URL of the proxy that the environment names for a URL; None for hosts of
-    `NO_PROXY` and for this machine, whose prompts are nobody else's business.
+    `NO_PROXY` and for this machine, whose prompts should not leave it.
     """
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")

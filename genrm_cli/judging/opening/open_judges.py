@@ -91,7 +91,7 @@ class OpenJudges:
         clients: AsyncExitStack | None,
     ) -> None:
         """Open the judges; make no call yet. `clients` closes their clients; without it, and if
-        nobody is asked, they have no endpoints.
+        no judge is asked, they have no endpoints.
         """
         self.latencies = Latencies()
         endpoints = {base_url for spec in specs for base_url in spec.config.judge.base_url}
@@ -294,7 +294,8 @@ class OpenJudges:
         with one of this size.
 
         Where the default profile gets no verdict, that with a JSON schema is tried, unless
-        `finds_profile` says that nobody would learn of it. `specs` have the profile then.
+        `finds_profile` is false, as where the run would not report it. `specs` then have the
+        profile.
         """
         await self.settle()
         async with self._probing:

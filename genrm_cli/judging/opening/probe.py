@@ -122,7 +122,7 @@ class _Fault:
 
 
 class _ProbeAnswer(NamedTuple):
-    """What a judge answered.
+    """A judge's answer to the probe.
 
     Attributes:
         prompt_tokens: of the first reply, whose prompt contains the responses and, with two turns,

@@ -1,5 +1,9 @@
 """Find the best number of calls in flight at an endpoint.
 
+    after a burst of refusals     level = max(0.5 epoch, 0.9 busy, 0.95 (in flight - 1))
+    after a burst of timeouts     level = 0.7 level
+    after an epoch of answers     level = factor × level, kept if throughput grew by `pays`
+
 A full server refuses calls (429, 503) or queues them, as vLLM does. If it refuses calls, the level
 is set just below the number in flight that caused a burst of refusals, and rises slowly; refusals
 that occur at any level are ignored. If it queues calls, only the throughput tells: epochs at
@@ -22,8 +26,9 @@ FIRST_LEVEL = 16
 _REFUSAL_FACTOR = 0.95  # share kept of the number in flight that was refused
 _SAME_LEVEL = 0.15  # two bursts of refusals within this distance have the same cause: load
 _LEAST_KEPT = 0.5  # share kept of a level when all calls in flight are refused at once
-# A token bucket also refuses below its throughput.
-_BUSY_KEPT = 0.9  # share kept of the calls that the server works on
+# The level stays above this share of the calls that the server works on: a token bucket refuses
+# bursts below its throughput, too.
+_BUSY_KEPT = 0.9
 _REFUSED_BY_STEPS = 0.02  # maximum share of calls refused because the level is raised by one
 # Timeouts say less about load than refusals, and cost much more.
 _TIMEOUT_FACTOR = 0.7

@@ -204,7 +204,7 @@ def _in_words(verdict: Verdict) -> str:
 # NeMo Gym's parser
 
 # For each unclosed brace, the rest of the text is searched. NeMo Gym takes quadratic time; we stop
-# after searching this many characters in vain.
+# after searching this many characters without a match.
 MAX_VAIN_CHARS = 2_000_000
 
 _JSON_FENCE = re.compile("```json", re.IGNORECASE)

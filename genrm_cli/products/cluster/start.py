@@ -100,8 +100,8 @@ async def watch_cluster(
 ) -> None:
     """Check repeatedly that the head accepts connections and knows a living node.
 
-    Without its head, Ray ends every process after a minute; without a node, workers would wait for
-    one for ever.
+    Without its head, Ray ends every process after a minute; without a node, workers would wait
+    indefinitely.
 
     Raises:
         StorageError: for `absence_limit_s`, there was no head or no node.

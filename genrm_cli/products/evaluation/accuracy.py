@@ -56,8 +56,8 @@ class JudgeQuality:
             orders of a pair are averaged first.
         judgebench_accuracy: share of pairs with more right than wrong orders, where ties and
             failures are neither: the rule of JudgeBench.
-        accuracy_chosen_first: accuracy in the order that shows the chosen response first. `_second`
-            likewise.
+        accuracy_chosen_first: accuracy in the order that shows the chosen response first.
+        accuracy_chosen_second: accuracy in the order that shows it second.
         consistent_accuracy: share of pairs that are right in both orders, among pairs with both
             verdicts.
         flip_rate: share of the same pairs whose preference changes with the order, including to or
@@ -65,12 +65,11 @@ class JudgeQuality:
         first_place_preference: share of verdicts for the response shown first, over the same pairs;
             a tie counts half, and 0.5 is unbiased.
         accuracy_longer_chosen: accuracy on pairs whose chosen response is the longer one.
-            `_shorter` likewise.
+        accuracy_shorter_chosen: accuracy on pairs whose chosen response is the shorter one.
         length_bias: accuracy where the longer response is right, minus accuracy where it is wrong;
             0 is fair.
         failure_rate: share of failures among the judgements that were asked.
-        calls_per_judgement: mean over the judgements that took calls. Tokens, cost and latency
-            likewise.
+        calls_per_judgement: mean over the judgements that took calls, as of all the figures below.
         cost_per_judgement: cost, in the currency of the prices; None without prices.
     """
 

@@ -41,7 +41,7 @@ MODES_GRID = {"axes": {"judging": ["pairwise", "listwise"]}}
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """What a cell of the file sets, and the settings that result."""
+    """The settings of a cell: those that the file sets, and all."""
 
     name: str
     values: Mapping[str, Any]

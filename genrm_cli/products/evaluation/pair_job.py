@@ -120,7 +120,7 @@ def job_of(run: RunContext) -> RunContext:
     plan = replace(plan, lists=lists, pairing=replace(plan.pairing, both_orders=True))
 
     def on_event(event: Event) -> None:
-        # The file of the job is nobody's input.
+        # The file of the job is not an input of the user.
         run.on_event(replace(event, input=None) if isinstance(event, PlanEvent) else event)
 
     return replace(run, settings=settings, plan=plan, on_event=on_event)

@@ -42,7 +42,7 @@ class PeopleQuality:
     """What people's labels say about a judge, and about each other.
 
     Attributes:
-        pairs: that somebody labelled and the judge decided.
+        pairs: those that people labelled and the judge decided.
         raters_equal: share of labels that are equal, over all two raters of a pair.
         judge_equal: share of pairs on which judge and most people agree, ties included.
         chosen_wins: how often people prefer the answer called chosen; a tie counts half.

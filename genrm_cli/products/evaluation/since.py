@@ -41,7 +41,7 @@ Answer = Literal["same", "changed", "cannot tell"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierResult:
-    """What is read of an earlier result of `genrm eval`."""
+    """The part of an earlier result of `genrm eval` that is compared."""
 
     format: Literal[1]
     time: str

@@ -54,7 +54,7 @@ class ExportInput:
 
 @dataclass(slots=True)
 class ExportCounts:
-    """What an export counts.
+    """Counts of an export.
 
     Attributes:
         left_out: rollouts that are not exported, by reason.

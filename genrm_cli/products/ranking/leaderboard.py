@@ -2,7 +2,7 @@
 
 A win rate is a mean of the shares that prompts give, and needs no model. Strengths come from one
 fit of all outcomes; their errors come from how far each prompt moves the fit. All intervals hold
-for all pairs of policies together, and however often somebody looks.
+for all pairs of policies together, and however often you look.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ class Leaderboard:
     """The statistics of a ranking. The unit of all intervals is the prompt.
 
     Attributes:
-        policies: the strongest first; likewise the policies of `pairs`.
+        policies: the strongest first, as in each of `pairs`.
         by_rule: comparisons that were decided without a judge.
         position: advantage of the response shown first, in log odds.
     """
@@ -205,7 +205,7 @@ def _iter_warnings(prompts: int, judged: int, failed: int, fit: Strengths | None
     if fit is not None and fit.gamma is None:
         yield "no pair was judged in both orders: a preference for a position may decide"
     if failed > _MANY_FAILED * (failed + judged):
-        yield f"{failed:,} of {failed + judged:,} comparisons failed; they count for nobody"
+        yield f"{failed:,} of {failed + judged:,} comparisons failed; they count for neither policy"
 
 
 def sentence_of(board: Leaderboard, judge: str) -> str:

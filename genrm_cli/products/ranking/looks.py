@@ -1,4 +1,4 @@
-"""Critical values of a ranking's intervals, which hold however often somebody looks.
+"""Critical values of a ranking's intervals, which hold however often you look.
 
 A ranking invites more looks: a few more prompts might tell. An interval for one look, looked at
 again and again until it excludes one half, calls two equal policies different in 42 to 44

@@ -67,7 +67,7 @@ async def _recorder(
 def _steps(
     scorer: ServedScorer, resources: AsyncExitStack, log_step: LogStep | None
 ) -> StepMetrics | None:
-    """Return the step tracker of a scorer; None if nobody reads it."""
+    """Return the step tracker of a scorer; None without a reader."""
     if log_step is None and scorer.settings.serve.reference is None:
         return None
     steps = StepMetrics(scorer.settings, scorer, log_step)

@@ -107,7 +107,7 @@ class GroupCounts:
 
     @property
     def shortfall(self) -> str | None:
-        """How many members a reward rests on, if some have not come or were judged before."""
+        """How many members were compared, if some have not come or were judged before."""
         if self.earlier:
             return f"late: compared with {counted(self.earlier, 'earlier member')}"
         return None if self.came >= self.size else f"only {self.came} of {self.size} members came"

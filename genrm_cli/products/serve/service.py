@@ -6,7 +6,7 @@
                 close ──> judge (a task) ──> ready ──> conclude, several groups at once ──> answer
 
 A cohort asks about a pair as soon as both of its members have come. All state changes happen on the
-event loop, between two awaits. The judging is a task of its own: a client that leaves cancels
+event loop, between two awaits. Judging is a separate task: a client that disconnects cancels
 nothing. An answer is in the journal before anyone gets it, so that a member that asks again after a
 kill gets the same reward.
 """
@@ -55,7 +55,7 @@ from genrm_cli.storage.record_events import StorageFailedEvent
 
 _DRAIN_POLL_S = 0.05  # a fraction of what a judge takes
 # A fit over several groups costs little more than over one: groups that end close together are
-# concluded in one. A group waits at most this long for others, which nobody notices next to the
+# concluded in one. A group waits at most this long for others, which is negligible next to the
 # seconds that a judge takes.
 _BATCH_WAIT_S = 0.02
 _MAX_BATCH = 64
@@ -341,7 +341,7 @@ class RewardService:
             self.being_judged -= requests
         entry.judged = judged
         self._ready.append(_Judged(entry, members, group, judged, compared))
-        # With nothing else at the judge, there is nobody to wait for.
+        # With nothing else at the judge, there is no other group to wait for.
         if len(self._ready) >= _MAX_BATCH or not self.being_judged:
             self._conclude_ready()
         elif len(self._ready) == 1:

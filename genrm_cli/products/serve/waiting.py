@@ -4,7 +4,7 @@ Networks forget connections on which nothing moves, and a connection costs a des
 depends on one that stays open:
 
 - a client that says `?wait=SECONDS` is told 202 after them, and asks again: the server knows its
-  members, whoever is connected. Where descriptors are few, the one that has waited longest is told
+  members, connected or not. Where descriptors are few, the one that has waited longest is told
   at once, so that all members get a turn;
 - any other gets a blank before its JSON from time to time.
 """

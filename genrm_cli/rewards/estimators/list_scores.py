@@ -26,7 +26,7 @@ _ROUNDS = 2  # the positions and the variances depend on each other; a third cha
 
 
 class ListScores(NamedTuple):
-    """What a judge said about one list: the rollouts that have a score, their positions in the
+    """The scores of one list: the rollouts that have a score, their positions in the
     list, from 0, and their scores.
     """
 

@@ -114,7 +114,7 @@ def refuse_other_replies(
     if is_page or (
         model.name == "ListObjectsV2" and not _LISTING_ROOT.search(http_response.content)
     ):
-        if "Body" in parsed:  # a stream that nobody reads holds its connection
+        if "Body" in parsed:  # an unread stream holds its connection
             parsed["Body"].close()
         content_type = http_response.headers.get("content-type", "unknown")
         raise _OtherReplyError(operation=model.name, content_type=content_type)

@@ -194,7 +194,7 @@ def test_a_failure_is_missing_and_takes_the_other_order_with_it() -> None:
     board = build_leaderboard(outcomes_of(lines))
     (pair,) = board.pairs
     assert (pair.w, pair.n_prompts, pair.failed, board.failed) == (1.0, 24, 8, 8)
-    assert "8 of 64 comparisons failed; they count for nobody" in board.warnings
+    assert "8 of 64 comparisons failed; they count for neither policy" in board.warnings
 
 
 def test_policies_that_never_meet_have_no_common_strength() -> None:

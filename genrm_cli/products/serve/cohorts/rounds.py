@@ -5,7 +5,7 @@ A request says which group and perhaps which member it is; it does not say wheth
 another equal response, or the same prompt one epoch later. How the earlier requests ended tells
 them apart:
 
-- a client that left without an answer retries, or is replaced by whoever comes;
+- a client that left without an answer retries, or its place goes to the next member;
 - a client that has the answer begins the next round, whatever the response;
 - a client that is still waiting is another member, unless the trainer names its members.
 

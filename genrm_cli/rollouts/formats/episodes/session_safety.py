@@ -17,7 +17,7 @@ _GRADES = ("safety", "constraints")
 
 @dataclass(frozen=True, slots=True)
 class Safety:
-    """What is known of a session's safety.
+    """The evidence about a session's safety.
 
     Attributes:
         broken: names of the parts that make the reward 0; empty for a safe session.
