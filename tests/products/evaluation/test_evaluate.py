@@ -21,7 +21,6 @@ from genrm_cli.metrics.event import Event
 from genrm_cli.products.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
 from genrm_cli.scored.json_form import to_json
 from genrm_cli.settings import Settings, settings_from
-from genrm_cli.settings.judge_settings import PanelJudge
 from genrm_cli.typed_json import from_json
 
 
@@ -110,16 +109,6 @@ def test_judges_are_told_what_the_labelled_line_has_for_them(
     assert (result["figures"]["verdicts"], result["rejected_lines"]) == (4, 1)
     shown = [json.dumps(one["body"]["messages"]) for one in judge_server.stats()["recent"]]
     assert [("forty-two" in text, "Be exact." in text) for text in shown] == [(True, True)] * 4
-
-
-def test_a_panel_answers_jointly(tmp_path: Path, judge_server: JudgeServer) -> None:
-    """Each of its judges is asked in both orders, and a pair has one result for each order."""
-    uri = write(tmp_path / "pairs.jsonl", make_pairs(1, 1))
-    base_url = (judge_server.base_url,)
-    panel = tuple(PanelJudge((("base_url", base_url), ("model", name))) for name in "ab")
-    settings = settings_from(use_journal=False, probe=False, retries=0, panel=panel)
-    found = evaluate(uri, settings)
-    assert (found["calls"], found["figures"]["verdicts"]) == (8, 4)
 
 
 def test_replies_without_a_verdict_are_failures_with_a_kind(
