@@ -1,6 +1,6 @@
 """Types of parsed JSON, and its fields by path."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -13,12 +13,23 @@ def field_at(record: object, path: str) -> Any:
     """Return the value at a dotted path of an object; None if there is none."""
     if "." not in path:  # most paths, several of each line
         return record.get(path) if isinstance(record, dict) else None
-    if isinstance(record, dict) and path in record:  # a name may have dots
-        return record[path]
     value = record
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+    rest = path
+    while rest:
+        name, rest = first_name([value], rest)
+        value = value.get(name) if isinstance(value, dict) else None
     return value
+
+
+def first_name(values: Collection[object], path: str) -> tuple[str, str]:
+    """Return the first name of a dotted path, as objects have it, and the rest of the path: a name
+    may have dots itself.
+    """
+    objects = [each for each in values if isinstance(each, dict)]
+    ends = [len(path), *(at for at, sign in enumerate(path) if sign == ".")]
+    found = (end for end in ends if any(path[:end] in each for each in objects))
+    end = next(found, ends[:2][-1])
+    return path[:end], path[end + 1 :]
 
 
 def whole_text(text: str) -> str:

@@ -147,3 +147,10 @@ def test_a_name_with_dots_can_be_named():
     (rollout,) = named_fields("inputs.response", "inputs.query", "meta.id").read(record)
     assert (rollout.answer, rollout.task) == ("A.", "meta.id:x")
     assert named_fields("inputs.response", "inputs.query").recognise(record)
+    nested = {"llm.input": ASKED, "llm.system_prompt": PIRATE, "llm.output": {"text": "A."}}
+    for record in ({"attributes": nested}, {"a.b": nested}, {"spans": {"llm.a": nested}}):
+        above = next(iter(record)) if "spans" not in record else "spans.llm.a"
+        paths = (f"{above}.llm.output.text", f"{above}.llm.input")
+        assert shown(record, *paths) == ([PIRATE, ASKED], ["A."])
+    spans = {"spans": [{"llm.output": "one"}, {"llm.output": "two"}], "q": ASKED}
+    assert shown(spans, "spans.llm.output", "q")[1] == ["one", "two"]

@@ -40,6 +40,7 @@ from genrm_cli.rollouts.reading.values import (
     is_messages,
     is_objects,
     lists_on,
+    names_on,
     object_or_empty,
     values_at,
     words,
@@ -187,8 +188,8 @@ def _refuse_lost(record: Record, paths: Sequence[str], rollouts: Sequence[Rollou
 
 def _siblings_of(record: Record, path: str) -> Record:
     """Return the fields beside a nested one, by path."""
-    above = path.rpartition(".")[0]
-    if path in record or not above:
+    above = ".".join(names_on(record, path)[:-1])
+    if not above:
         return {}
     beside = object_or_empty(field_at(record, above))
     return {f"{above}.{name}": value for name, value in beside.items()}
@@ -196,10 +197,8 @@ def _siblings_of(record: Record, path: str) -> Record:
 
 def _value_at(record: Record, path: str) -> object:
     """Return the value at a dotted path, which must exist; below a list, those of all items."""
-    if path in record:
-        return record[path]
-    above, _, last = path.rpartition(".")
-    holder = values_at(record, above) if above else record
+    *above, last = names_on(record, path)
+    holder = values_at(record, ".".join(above)) if above else record
     every = holder if isinstance(holder, list) else [holder]
     for each in every:
         if not isinstance(each, dict) or last not in each:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from genrm_cli.errors import Message, SettingRef
-from genrm_cli.json_types import JsonObject
+from genrm_cli.json_types import JsonObject, first_name
 from genrm_cli.rollouts.reading.known_names import (
     REFERENCES,
     Fields,
@@ -136,7 +136,7 @@ def open_fields(record: JsonObject, read: Fields, settled: Collection[str] = ())
 
 def top_of(record: JsonObject, path: str) -> str:
     """Return the field of a line that a path begins with; its own name may have dots."""
-    return path if path in record else path.partition(".")[0]
+    return first_name([record], path)[0]
 
 
 def roles_of(record: JsonObject, read: Fields, settled: Mapping[str, str]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard, TypeVar
 
-from genrm_cli.json_types import JsonObject, Record, whole_characters
+from genrm_cli.json_types import JsonObject, Record, first_name, whole_characters
 
 T = TypeVar("T")
 
@@ -146,29 +146,35 @@ def messages_in(value: object) -> object:
 
 def lists_on(record: JsonObject, path: str) -> list[list[object]]:
     """Return the lists that a dotted path goes through, the outer ones first."""
-    if path in record:
-        return []
-    found = []
-    value: object = record
-    for part in path.split("."):
-        if isinstance(value, list):
-            found.append(value)
-            value = [each.get(part) for each in objects_in(value)]
-        else:
-            value = object_or_empty(value).get(part)
-    return found
+    return [value for value, _ in _iter_steps(record, path) if isinstance(value, list)]
 
 
 def values_at(record: JsonObject, path: str) -> object:
     """Return the value of a field, or at a dotted path that may go through lists; None if there is
     none.
     """
-    if path in record:
-        return record[path]
     value: object = record
-    for part in path.split("."):
-        if isinstance(value, list):
-            value = [each.get(part) for each in objects_in(value)]
-        else:
-            value = object_or_empty(value).get(part)
+    for value, name in _iter_steps(record, path):
+        value = _value_of(value, name)
     return value
+
+
+def names_on(record: JsonObject, path: str) -> list[str]:
+    """Return the names that a dotted path consists of in a line, as a name may have dots itself."""
+    return [name for _, name in _iter_steps(record, path)]
+
+
+def _iter_steps(record: JsonObject, path: str) -> Iterator[tuple[object, str]]:
+    """Yield each value on a path, and the name that is next."""
+    value: object = record
+    rest = path
+    while rest:
+        name, rest = first_name(value if isinstance(value, list) else [value], rest)
+        yield value, name
+        value = _value_of(value, name)
+
+
+def _value_of(value: object, name: str) -> object:
+    if isinstance(value, list):
+        return [each.get(name) for each in objects_in(value)]
+    return object_or_empty(value).get(name)
