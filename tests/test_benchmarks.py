@@ -1,11 +1,14 @@
 """The measured tables of the guide."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from bench.calibration import Cell, measure
 from bench.learning.page import iter_arms, read_curves
 from bench.page import PAGE, iter_card, iter_speed, read_results, table_of
+from bench.run import Bench, measure_groups
+from judge_server_fixture import JudgeServer
 
 
 @pytest.mark.parametrize(
@@ -33,3 +36,15 @@ def test_intervals_hold_in_the_cells(n: int, rings: float, kind: str) -> None:
     assert (held[30] is None) == (n < 6 and rings == 1)
     assert min(share for share in held.values() if share is not None) > 0.88
     assert found.errors[0] > 0.92
+
+
+@pytest.mark.slow
+def test_the_page_states_the_memory_of_large_groups(tmp_path: Path) -> None:
+    """A group of 2,000 stays below 300 MB, and what the page says is the program's peak to a tenth:
+    if not, `make bench PARTS=groups` measures it again.
+    """
+    stated = read_results()["groups"]["figures"]
+    found = measure_groups(Bench(JudgeServer(), tmp_path, 1))
+    assert found["peak_mb"] < 300
+    for figure in ("peak_mb", "pairs_peak_mb"):
+        assert found[figure] == pytest.approx(stated[figure], rel=0.1), figure

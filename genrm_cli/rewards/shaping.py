@@ -9,23 +9,24 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from genrm_cli.settings.components import Shaping
+from genrm_cli.texts.late_pattern import late_pattern
 
-_CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
-_HEADER = re.compile(r"^#{1,6}\s", re.MULTILINE)
+_CODE_BLOCK = late_pattern(r"```.*?```", re.DOTALL)
+_HEADER = late_pattern(r"^#{1,6}\s", re.MULTILINE)
 # The reference's patterns begin with ^\s*: they count the same items but take minutes for 100,000
 # blank lines.
 _LIST_ITEMS = (
-    re.compile(r"^[^\S\n]*\d+\.\s", re.MULTILINE),
-    re.compile(r"^[^\S\n]*[-*+]\s", re.MULTILINE),
+    late_pattern(r"^[^\S\n]*\d+\.\s", re.MULTILINE),
+    late_pattern(r"^[^\S\n]*[-*+]\s", re.MULTILINE),
 )
-_BOLD = (re.compile(r"\*\*[^*\n]+\*\*"), re.compile(r"__[^_\n]+__"))
-_EMOJI = re.compile(
+_BOLD = (late_pattern(r"\*\*[^*\n]+\*\*"), late_pattern(r"__[^_\n]+__"))
+_EMOJI = late_pattern(
     "[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001f64f\U0001f680-\U0001f6ff"
     "\U0001f900-\U0001f9ff\U0001fa00-\U0001faff]"
 )
 # The reference's pattern also spans U+24C2 to U+1F251: every Chinese, Japanese and Korean character
 # is an emoji.
-_GYM_EMOJI = re.compile(
+_GYM_EMOJI = late_pattern(
     "[\u24c2-\U0001f251\U0001f300-\U0001f64f\U0001f680-\U0001f6ff\U0001f900-\U0001faff]"
 )
 

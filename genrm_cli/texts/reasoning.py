@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from genrm_cli.texts.late_pattern import late_pattern
+
 # Tags around reasoning, as chat templates write them. In a policy's text, each closing tag ends
 # any open block.
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|longcat_think"
@@ -21,51 +23,51 @@ _CLOSE = (
     rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<channel\|>|<\|inner_suffix\|>|"
     rf"<\|(?:/|end_(?:of_)?)(?:{_WORDS})\|>|<\|(?:{_WORDS})_end\|>"
 )
-_TAG = re.compile(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
+_TAG = late_pattern(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
 # Each tag begins with one, which is found much faster than a tag.
-_TAG_START = re.compile(r"[<\[◁]")
+_TAG_START = late_pattern(r"[<\[◁]")
 # A text without any of these has no tag.
 _SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
 # Of a tag, all but what tells one family from another: `<|begin_of_thought|>`, `<|think_end|>`.
-_NOT_FAMILY = re.compile(r"begin|start|end|of|prefix|suffix|(?<=channel>)thought|[^a-z\[◁]")
+_NOT_FAMILY = late_pattern(r"begin|start|end|of|prefix|suffix|(?<=channel>)thought|[^a-z\[◁]")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
-_QUOTE = re.compile(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
-_TAG_OR_QUOTE = re.compile(rf"{_TAG.pattern}|(?P<quote>{_QUOTE.pattern})", re.IGNORECASE)
+_QUOTE = late_pattern(r"[`\"]|(?<!\w)'|'(?!\w)|(?<=\b[rbfuRBFU])'")
+_TAG_OR_QUOTE = late_pattern(rf"{_TAG.pattern}|(?P<quote>{_QUOTE.pattern})", re.IGNORECASE)
 # Indented by four spaces, it is code itself.
-_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+_FENCE = late_pattern(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 # Thoughts that count at the beginning only, because answers hold such words and elements: Granite,
 # HyperCLOVA X, whose thoughts are a role, and tags of prompts.
-_LEADING = re.compile(
+_LEADING = late_pattern(
     r"\s*(?:here(?: is|'s) my thought process:(?P<said>.*?)here(?: is|'s) my response:|"
     r"(?:(?:<\|im_start\|>)?assistant)?/think\n(?P<role>.*?)<\|im_end\|>\s*"
     r"(?:<\|im_start\|>)?assistant\n|"
     r"<(?P<tag>reason|scratchpad)>(?P<tagged>.*?)(?:</(?P=tag)>|\Z))",
     re.IGNORECASE | re.DOTALL,
 )
-_CHANNEL = re.compile(
+_CHANNEL = late_pattern(
     r"(?:<\|start\|>[a-z]{0,20})?<\|channel\|>(?P<name>[a-z]{0,20})[^<]{0,200}<\|message\|>",
     re.IGNORECASE,
 )
-_CHANNEL_OR_END = re.compile(rf"{_CHANNEL.pattern}|<\|end\|>", re.IGNORECASE)
+_CHANNEL_OR_END = late_pattern(rf"{_CHANNEL.pattern}|<\|end\|>", re.IGNORECASE)
 # gpt-oss decoded without its special tokens: `analysis...assistantfinal...`, or cut off in its
 # analysis.
-_BARE_CHANNEL = re.compile(
+_BARE_CHANNEL = late_pattern(
     r"(?:\A|assistant)(?P<name>analysis|final|commentary)(?: to=[\w.-]{1,80} ?(?:code|json)?)?"
 )
 # A sentence glued to the name of its channel; prose has a space after `analysis`.
-_BARE_ANALYSIS = re.compile(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9\[{\"'*`<]")
+_BARE_ANALYSIS = late_pattern(r"analysis[A-Z][A-Za-z'’]*,? [a-z0-9\[{\"'*`<]")
 # A prompt that ends so lets the policy begin within its reasoning.
-_OPENED = re.compile(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
+_OPENED = late_pattern(rf"(?:{_OPEN}|<\|channel\|>analysis<\|message\|>)\s*\Z", re.IGNORECASE)
 # Between two tags that are only mentioned: `<think> and </think>`.
-_NO_THOUGHT = re.compile(r"\W*(?:(?:and|or|to|until)\W*)?")
+_NO_THOUGHT = late_pattern(r"\W*(?:(?:and|or|to|until)\W*)?")
 # A judge mentions a tag: "`<reasoning>`", "the <reasoning> tags".
-_QUOTED = re.compile(r"[`\"'“‘(].*[`\"'”’)]", re.DOTALL)
-_NAMED = re.compile(r"\s+(?:tag|block|section|element|marker|token)s?\b")
+_QUOTED = late_pattern(r"[`\"'“‘(].*[`\"'”’)]", re.DOTALL)
+_NAMED = late_pattern(r"\s+(?:tag|block|section|element|marker|token)s?\b")
 _OPENED_REACH = 80  # characters
 # Where a policy begins, in prompts without a known template.
-_ASKS_FOR_ANSWER = re.compile(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
+_ASKS_FOR_ANSWER = late_pattern(r"(?:\A|\n|assistant:?)[ \t]*\Z", re.IGNORECASE)
 # What some templates write around the answer.
-_ANSWER_START = re.compile(
+_ANSWER_START = late_pattern(
     r"\s*<\|(?:answer_start|start_response|start_text|begin_of_solution)\|>\s*", re.IGNORECASE
 )
 # Left at the end of outputs that were decoded with special tokens.

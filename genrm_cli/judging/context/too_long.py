@@ -7,6 +7,7 @@ Servers agree on neither status nor words, and some name no number. So a reading
 import re
 from collections.abc import Mapping
 
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import TooLong
 
 # 413 says it by itself. OpenAI and Groq answer 429 to a request above the tokens of a minute, which
@@ -23,35 +24,37 @@ _EXCEEDS = (
 _OF_WHAT = (
     r"context|prompt|input|sequence|conversation|message|request|tokens?\b|length|window|n_ctx"
 )
-_SAID = re.compile(rf"(?=.*(?:{_EXCEEDS}))(?=.*(?:{_OF_WHAT}))", re.IGNORECASE | re.DOTALL)
-_SURE = re.compile(
+_SAID = late_pattern(rf"(?=.*(?:{_EXCEEDS}))(?=.*(?:{_OF_WHAT}))", re.IGNORECASE | re.DOTALL)
+_SURE = late_pattern(
     r"context (?:length|size|window|limit)|too many (?:input )?tokens|(?:prompt|input|request"
     r"|conversation|messages?) (?:is|are) too (?:long|large)|request too large|maximum (?:prompt"
     r"|model|input) length|input tokens? (?:exceed|count)|n_ctx",
     re.IGNORECASE,
 )
 # Limits of something else: of the reply alone, of images, of a sampling parameter, of time.
-_OTHER = re.compile(
+_OTHER = late_pattern(
     r"completion tokens|output tokens|images?\b|files?\b|logprobs|temperature|top_p|top_k"
     r"|penalty|\bstop\b|tool|role|schema|json|expired|invalid token|per (?:second|day|hour)"
     r"|requests per|unrecognized|unknown|unsupported|not supported|at least",
     re.IGNORECASE,
 )
-_UNSUPPORTED = re.compile(r"unsupported|not supported", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?:[,_]\d{3})+(?![\w])|(?<![\w.])\d+(?:\.0+)?(?![\w])")
+_UNSUPPORTED = late_pattern(r"unsupported|not supported", re.IGNORECASE)
+_NUMBER = late_pattern(r"(?<![\w.])\d{1,3}(?:[,_]\d{3})+(?![\w])|(?<![\w.])\d+(?:\.0+)?(?![\w])")
 _LEAST_LIMIT = 256  # tokens; a smaller number is a code, a share or a count of messages
-_LIMIT_WORDS = re.compile(
+_LIMIT_WORDS = late_pattern(
     r"context|maxim|max\b|max_|limit|window|allowed|less than|<=|cannot exceed|only|most|up to"
     r"|support|configured|available|size|range|longer than|larger than|greater than",
     re.IGNORECASE,
 )
-_REQUEST_WORDS = re.compile(
+_REQUEST_WORDS = late_pattern(
     r"requested|resulted|given|\bgot\b|\bhas\b|received|contain|actual|current|used|sent"
     r"|passed|total of",
     re.IGNORECASE,
 )
-_AFTER_LIMIT = re.compile(r"\W*(?:tokens?\W+)?(?:maxim|max\b|limit|context|allowed)", re.IGNORECASE)
-_AFTER_REQUEST = re.compile(
+_AFTER_LIMIT = late_pattern(
+    r"\W*(?:tokens?\W+)?(?:maxim|max\b|limit|context|allowed)", re.IGNORECASE
+)
+_AFTER_REQUEST = late_pattern(
     r"\W*(?:tokens?\W+)?(?:in the|from the|for the|of text|input|>|[+-] ?\d)", re.IGNORECASE
 )
 _BEFORE_CHARS = 60  # in which the words stand that say what a number is
