@@ -93,6 +93,7 @@ def test_a_difference_is_claimed_only_with_all_comparisons_accounted_for() -> No
     assert (100 * pair.w, 100 * student_95(79) * pair.se) == pytest.approx((41.2, 8.1), abs=0.06)
     assert pair.w + student_95(79) * pair.se < 0.5 < pair.hi
     assert pair.better is None
+    assert (pair.lo, pair.hi) == share_interval(pair.w, pair.se, 80, 160, critical_z(80, 10))
 
 
 def test_one_fixed_order_is_not_taken_for_both() -> None:
@@ -145,6 +146,12 @@ def test_a_policy_that_always_wins_has_a_bound() -> None:
     assert board.policies[0].win_rate == 1.0
     assert 0.6 < board.pairs[0].lo < board.pairs[0].hi == 1.0
     assert any("their strength is a bound" in warning for warning in board.warnings)
+    # 30 wins and half a win each way from the tie of each order.
+    assert board.policies[0].strength == pytest.approx(np.log(30.5 / 0.5) / 2)
+    other = build_leaderboard(outcomes_of(["012 101"] * 30))
+    assert sentence_of(other, "J") == (
+        "J prefers p1 to p0: 100.0 % win rate on prompts like these (70.7 to 100.0)."
+    )
     assert sentence_of(board, "J") == (
         "J prefers p0 to p1: 100.0 % win rate on prompts like these (70.7 to 100.0)."
     )
@@ -195,6 +202,8 @@ def test_a_failure_is_missing_and_takes_the_other_order_with_it() -> None:
     (pair,) = board.pairs
     assert (pair.w, pair.n_prompts, pair.failed, board.failed) == (1.0, 24, 8, 8)
     assert "8 of 64 comparisons failed; they count for neither policy" in board.warnings
+    one_in_twenty = outcomes_of(["011 102"] * 45 + ["01x 101"] * 5)
+    assert "failed" not in " ".join(build_leaderboard(one_in_twenty).warnings)
 
 
 def test_policies_that_never_meet_have_no_common_strength() -> None:
