@@ -71,7 +71,7 @@ def test_rewards_of_its_environment_are_replaced_in_training_only(made):
     rewards of the environment; two blanks get the mean of all groups before.
     """
     generator, engine = made
-    engine.said = [*texts(2, "skyrl-a"), *texts(2, "skyrl-b")]  # its requests come in any order
+    engine.said = texts(4, "skyrl")  # its requests come in any order
     output = asyncio.run(generator.generate(batch_of(["Why?", "How?"])))
     rewards = output["rewards"]
     lengths = [len(ids) for ids in output["response_ids"]]
