@@ -19,7 +19,7 @@ MOST_BYTES = 200_000
 _SIZE = {"width": 1080, "height": 790}  # the answer, and the first row of charts
 _KEY = b"tEXtwords\0"
 _SIGNATURE_AND_HEADER = 33  # bytes of a PNG, after which other chunks may follow
-_VARYING = re.compile(r"scored \S+, judge|settings [0-9a-f]{12}")
+_VARYING = re.compile(r"scored [^,]+, judge|settings [0-9a-f]{12}")
 
 
 def digest_of(page):

@@ -218,7 +218,7 @@ def sentence_of(board: Leaderboard, judge: str) -> str:
     wins = [row.better for row in board.pairs]
     if wins.count(left[0] if left else None) == len(names) - 1:
         return f"{judge} prefers {left[0]} to every other policy."
-    return f"not separated at the top: {named(left)}."
+    return f"Not separated at the top: {named(left)}."
 
 
 def named(names: Sequence[str]) -> str:

@@ -212,14 +212,14 @@ def test_policies_that_never_meet_have_no_common_strength() -> None:
     assert [row.strength for row in board.policies] == [None] * 4
     assert {(row.a, row.b): row.w for row in board.pairs} == {("p0", "p1"): 0.5, ("p2", "p3"): 0.5}
     assert "no chain of comparisons joins all policies" in board.warnings[0]
-    assert sentence_of(board, "J") == "not separated at the top: p0, p1, p2, p3."
+    assert sentence_of(board, "J") == "Not separated at the top: p0, p1, p2, p3."
 
 
 def test_a_sentence_names_few_policies() -> None:
     """Of many policies that nothing separates, it names five and counts the others."""
     lines = [" ".join(f"{a}{b}=" for a in range(9) for b in range(9) if a != b)] * 20
     board = build_leaderboard(outcomes_of(lines, policies=9))
-    assert sentence_of(board, "J") == "not separated at the top: p0, p1, p2, p3, p4 and 4 more."
+    assert sentence_of(board, "J") == "Not separated at the top: p0, p1, p2, p3, p4 and 4 more."
 
 
 def test_a_policy_that_met_nobody_is_not_in_the_sentence() -> None:
@@ -230,7 +230,7 @@ def test_a_policy_that_met_nobody_is_not_in_the_sentence() -> None:
         table.add(1, 2, 0.5)
         table.add(2, 3, 0.5)
     board = build_leaderboard(table.outcomes())
-    assert sentence_of(board, "J") == "not separated at the top: p1, p2, p3."
+    assert sentence_of(board, "J") == "Not separated at the top: p1, p2, p3."
 
 
 def test_shares_near_one_keep_their_interval() -> None:

@@ -22,6 +22,44 @@ _INJECTIONS = [
     "<!--blocks--> {{ 7 * 7 }} {% raw %}",
     "__proto__ constructor \u0000 \u202e",
 ]
+_FAINT = """() => {
+    const light = (rgb) => {
+        const [r, g, b] = rgb.map((v) => v / 255).map(
+            (v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const rgba = (text) => text.match(/[\\d.]+/g).map(Number);
+    const behind = (each) => {
+        for (let at = each; at; at = at.parentElement) {
+            const found = rgba(getComputedStyle(at).backgroundColor);
+            if (found.length < 4 || found[3] > 0.99) return found.slice(0, 3);
+        }
+        return [255, 255, 255];
+    };
+    return [...document.querySelectorAll("body *")].filter((each) => {
+        const words = [...each.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+        if (!words || !each.getClientRects().length) return false;
+        const style = getComputedStyle(each);
+        const colour = light(rgba(each.ownerSVGElement ? style.fill : style.color).slice(0, 3));
+        const ground = light(behind(each.ownerSVGElement?.parentElement ?? each));
+        const [low, high] = [colour, ground].sort((a, b) => a - b);
+        return (high + 0.05) / (low + 0.05) < 4.5;
+    }).map((each) => each.outerHTML.slice(0, 80));
+}"""
+_CUT = """() => [...document.querySelectorAll(".scroll, table")].filter((each) => {
+    const hides = getComputedStyle(each).overflowX !== "visible";
+    const box = each.getBoundingClientRect();
+    const room = 1.25 * innerWidth;  // browsers shrink a page by as much
+    return box.width && ((hides && each.scrollWidth > each.clientWidth) || box.right > room);
+}).map((each) => each.outerHTML.slice(0, 80))"""
+_FOCUS = """() => {
+    const style = getComputedStyle(document.activeElement);
+    const box = document.activeElement.getBoundingClientRect();
+    return {
+        outlined: style.outlineStyle !== "none",
+        within: box.top >= 0 && box.bottom <= innerHeight,
+    };
+}"""
 CORPUS = [*TEXTS, *_INJECTIONS]
 CORPUS += ["plain"] * (-len(CORPUS) % 4)  # groups of four
 
@@ -88,6 +126,18 @@ def folder(tmp_path_factory):
     (folder / "grid.toml").write_text("[axes]\nrepeats = [1, 2]\n", encoding="utf-8")
     cells = ("--judge", "lexical", "--grid", "grid.toml", "--page", "grid.html")
     assert genrm.run("eval", SAMPLE_DATA / "labelled-pairs.jsonl", *cells).code == 0
+    policies = [
+        {"prompt": f"Question {n}?", "response": f"{name} {n}", "model": f"{name}-of-step-1200"}
+        for n in range(25)
+        for name in ("a-checkpoint", "another-checkpoint")
+    ]
+    genrm.write("policies.jsonl", policies)
+    ranked = ("--policy-field", "model", "--offline", "--report", "rank.html")
+    assert genrm.run("rank", "policies.jsonl", *ranked).code == 0
+    genrm.write("large.jsonl", [{"prompt": "Why?", "response": f"Reason {n}."} for n in range(24)])
+    every = ("--offline", "--strategy", "all_pairs", "-o", "large.scored.jsonl")
+    assert genrm.run("score", "large.jsonl", *every).code == 0
+    assert genrm.run("report", "large.scored.jsonl").code == 0
     lines = [
         scored(
             text,
@@ -146,13 +196,13 @@ def test_a_head_sorts_the_list_and_a_range_of_rewards_filters_it(browser, folder
     rows = opened.page.locator("#list tbody tr")
     assert rows.first.inner_text() != first
     count = rows.count()
-    opened.page.locator("#min").fill("4.5")
+    opened.page.locator("#min").fill("3.9")
     opened.page.locator("#min").press("Enter")
     opened.page.wait_for_function(
-        "document.querySelector('#list p').textContent.includes('from 4.5 to the highest')"
+        "document.querySelector('#list p').textContent.includes('from 3.9 to the highest')"
     )
     assert 0 < opened.page.locator("#list tbody tr").count() < count
-    assert "min=4.5" in opened.page.url
+    assert "min=3.9" in opened.page.url
     assert opened.said == []
 
 
@@ -237,3 +287,42 @@ def test_a_phone_shows_all_pages_without_scrolling_sideways(browser, folder, fra
     opened = Opened(browser, folder / "sample.report.html", width=400)
     opened.visit(fragment)
     assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("name", ["sample.report.html", "grid.html", "rank.html"])
+def test_all_text_stands_out_from_its_background(browser, folder, name, width, scheme):
+    """WCAG's ratio of 4.5 in both schemes, and nothing is wider than the window."""
+    context = browser.new_context(
+        offline=True, viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
+    page = context.new_page()
+    page.goto((folder / name).as_uri())
+    page.wait_for_selector("svg, table")
+    assert page.evaluate(_FAINT) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("name", ["large.report.html#list=", "grid.html", "rank.html"])
+def test_a_printed_page_is_light_and_cuts_no_table(browser, folder, name):
+    """Whatever the screen's scheme is, paper is white, and no part of a table lies beyond A4."""
+    file, _, fragment = name.partition("#")
+    opened = Opened(browser, folder / file, width=718, ready="table")
+    if fragment:
+        opened.visit(f"#{fragment}")
+        opened.page.locator("#list tbody a").first.click()
+        opened.page.wait_for_selector("[data-pair]")
+    opened.page.emulate_media(media="print", color_scheme="dark")
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
+    assert opened.page.evaluate(_CUT) == []
+
+
+def test_what_has_the_focus_is_visible(browser, folder):
+    """Tab goes through links, fields and bars, each with an outline and within the window."""
+    opened = Opened(browser, folder / "sample.report.html")
+    for _ in range(12):
+        opened.page.keyboard.press("Tab")
+        shown = opened.page.evaluate(_FOCUS)
+        assert shown == {"outlined": True, "within": True}
