@@ -78,7 +78,7 @@ def lines_of(rows):
 
 JUDGED = "--base-url URL --model m"
 SLOW = {"latency_s": 0.02}
-NOISY = {"verdict": "noisy:0.9"}
+NOISY = {"verdict": "noisy:3"}
 SILENT = {"fault": [{"content": "I cannot tell."}], "fault_share": 0.4}
 DOWN = {"script": [{"status": 503, "headers": {"Retry-After": "0"}}] * 3}
 # Each session has a turn of its own; the judge of the tests prefers the longer one.
@@ -141,7 +141,9 @@ RUNS = {
     "serve": [
         (_SERVE, SLOW),
         (f"{_SERVE} --images", {}),
-        (f"{_SERVE} --strategy all_pairs", NOISY),
+        (f"{_SERVE} --strategy all_pairs --repeats 4", NOISY),
+        (f"{_SERVE} --reference remarked.jsonl", {}),
+        (_SERVE.replace("PLACE", "PUBLIC"), {}),
         (f"{_SERVE} --record s3://BUCKET/other/", {}),
         (f"{_SERVE} --no-journal", SILENT),
         (f"{_SERVE} --no-journal", DOWN),
@@ -257,6 +259,7 @@ class Bench:
         line = " ".join([words, *(flag.replace(" ", "_") for flag in flags)])
         line = line.replace("URL", self.judge.base_url).replace("PLACE", self.place)
         line = line.replace("BUCKET", self.bucket.name)
+        line = line.replace("PUBLIC", self.place.replace("127.0.0.1", "0.0.0.0"))
         if command == "batch":
             seen = self._batch(line, behaviour)
         else:
@@ -332,6 +335,9 @@ def inputs():
         "pairs.jsonl.gz": gzip.compress(lines_of(pairs) + b"not JSON\n"),
         "lists.jsonl": lines_of(lists),
         "answers.jsonl": lines_of([{"prompt": "Why?", "answer": "Because."}]),
+        "remarked.jsonl": lines_of(
+            [{"prompt": "Why?", "completion": "Because.", "remark": "I liked it a lot."}]
+        ),
         # Outputs that are in the way.
         "e.json": b"not ours",
         "old.jsonl": b"{}\n",

@@ -62,12 +62,12 @@ VALUES = {
     "allow_public": "true",
     "allow_host": "proxy.example",
     "max_body": "1000",
-    "cohort_size": "3",
+    "cohort_size": "1",
     "cohort_deadline": "0.1s",
     "cohort_idle": "0.1s",
     "keep": "0.001s",
     "max_cohorts": "1",
-    "max_open_bytes": "9",
+    "max_open_bytes": "1",
     "read_timeout": "0.1s",
     "drain": "2s",
     "on_failure": "mean",
@@ -123,6 +123,9 @@ VALUES = {
     "max_unscored": "1",
     "component": "win_rate",
 }
+# Only a client that is still waiting, or one that looks later, sees these of a server; they have
+# tests of their own in tests/products/serve.
+UNSEEN = {"serve": {"drain", "groups_per_step", "max_open_bytes"}}
 NEEDED = {"response_field": "completion"}  # a value that other settings can stand beside
 
 
@@ -213,7 +216,7 @@ def test_each_setting_shows(command, bench):
     """In one of the runs of a command, each setting that it uses changes what the command prints,
     writes or asks, or is refused.
     """
-    left = uses(command)
+    left = uses(command) - UNSEEN.get(command, set())
     for run in RUNS[command]:
         left = {name for name in sorted(left) if not shows(bench, name, *run)}
     assert not left, sorted(left)
