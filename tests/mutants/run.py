@@ -41,22 +41,25 @@ def read_places(chosen: list[str]) -> list[Place]:
     return found
 
 
-def lost_places(places: list[Place]) -> list[str]:
-    """Return what is wrong with places whose text their module does not hold exactly once."""
-    wrong = []
-    for place in places:
-        path = ROOT / "genrm_cli" / place.module
-        count = path.read_text(encoding="utf-8").count(place.was) if path.is_file() else 0
-        if count != 1:
-            wrong.append(f"{place.module} holds {place.was!r} {count} times, expected once")
-    return wrong
+def wrong_with(place: Place) -> str | None:
+    """Return why a place cannot be broken: its text moved, or nothing could be imported then."""
+    path = ROOT / "genrm_cli" / place.module
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    count = text.count(place.was)
+    if count != 1:
+        return f"{place.module} holds {place.was!r} {count} times, expected once"
+    try:
+        compile(text.replace(place.was, place.becomes), place.module, "exec")
+    except SyntaxError as error:
+        return f"{place}: {error.msg}"
+    return None
 
 
 def passes(folder: Path, tests: tuple[str, ...]) -> bool:
     """Run tests in the copy, and return whether all pass."""
     paths = [f"tests/{name}" for name in tests]
     done = subprocess.run([sys.executable, *PYTEST, *paths], cwd=folder, capture_output=True)
-    if done.returncode not in (0, 1, 2):  # passed, failed, not importable
+    if done.returncode not in (0, 1):  # what no test could import, no test holds
         sys.exit(done.stdout.decode() + done.stderr.decode())
     return done.returncode == 0
 
@@ -79,9 +82,10 @@ def survives(folder: Path, place: Place) -> bool:
 def main(chosen: list[str]) -> int:
     """Break the chosen places; 1 if a test is missing, 2 if the table is wrong."""
     places = read_places(chosen)
-    wrong = lost_places(places)
-    if wrong:
-        print("\n".join([*wrong, f"Correct {PLACES_PATH.relative_to(ROOT)}."]), file=sys.stderr)
+    wrong = [found for place in places if (found := wrong_with(place))]
+    if wrong or not places:
+        what = wrong or [f"No module's path contains {' or '.join(chosen)}."]
+        print("\n".join([*what, f"Correct {PLACES_PATH.relative_to(ROOT)}."]), file=sys.stderr)
         return 2
     survivors = []
     with tempfile.TemporaryDirectory(prefix="genrm-mutants-") as name:
