@@ -17,7 +17,7 @@ LOADERS_PYTHON ?= python3.12
 LOADER_PIP = $(LOADERS)/bin/python -m pip install
 LOADER_INSTALL = $(if $(shell command -v uv),uv pip install --python $(LOADERS)/bin/python,$(LOADER_PIP))
 LOADER_PACKAGES := tests/products/export/loaders
-NUMERIC := $(addprefix tests/,rewards pairing products/ranking products/evaluation metrics scored products/report bench)
+NUMERIC := $(addprefix tests/,rewards pairing products/ranking products/evaluation metrics scored products/report)
 OPTIONAL := tests/products/tracking tests/products/cluster
 LOADER_TESTS := $(LOADER_PACKAGES) tests/products/serve/adapters/loaders
 

@@ -356,6 +356,12 @@ def layer_of(module: str) -> int:
     return next(number for number, parts in enumerate(LAYERS) if part_of(module) in parts)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def parsed() -> None:
+    """Parse the source once for all tests."""
+    list(NODES.values())
+
+
 def test_the_source_was_found() -> None:
     """The tests below look at something."""
     assert len(NODES) > 40

@@ -246,6 +246,7 @@ def test_a_name_begins_no_line_of_its_own(call):
     )
 
 
+@pytest.mark.slow
 def test_stdout_in_ascii_shows_every_result(genrm):
     """What an old terminal cannot show is written as escapes, which leave JSON whole."""
     lines = [{"prompt": "é", "response": text} for text in ("one", "two words 𝄞")]

@@ -204,11 +204,11 @@ def test_any_verdicts_give_a_run_that_ends():
     """Ties, cycles, decimals, grades, useless and inverted judges, panels, lost verdicts and equal
     texts, under every strategy, estimator, advantage and goal, and with the defaults of `compat`.
     """
-    check_runs(range(300))
+    check_runs(range(24))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_ten_thousand_runs_end(part):
     """The same claim, on more draws than a minute allows."""
-    check_runs(range(300 + 1_000 * part, 1_300 + 1_000 * part))
+    check_runs(range(1_000 * part, 1_000 * (part + 1)))

@@ -38,13 +38,13 @@ def paid_by(attack, texts):
     ]
 
 
-def test_a_sample_of_hostile_texts_does_not_pay():
+@pytest.mark.parametrize("name", FAST)
+def test_a_sample_of_hostile_texts_does_not_pay(name):
     """Whatever the judge does with them, under the default estimator."""
-    for name in FAST:
-        texts = cycle([*iter_own(name), *CORPUS[::5]])
-        for habit in HABITS:
-            attack = Attack(name, habit, groups=40, rings=1, estimators=("adaptive",))
-            assert paid_by(attack, list(islice(texts, 6))) == []
+    texts = cycle([*iter_own(name), *CORPUS[::5]])
+    for habit in HABITS:
+        attack = Attack(name, habit, groups=40, rings=1, estimators=("adaptive",))
+        assert paid_by(attack, list(islice(texts, 2))) == []
 
 
 @pytest.mark.slow

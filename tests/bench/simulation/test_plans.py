@@ -18,6 +18,7 @@ from verdict_rows import verdicts_of
 
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
 
+pytestmark = pytest.mark.slow
 N = 6
 PERFECT = {
     "position_bias": 0,

@@ -151,7 +151,7 @@ def test_the_random_opponent_depends_on_the_seed():
 
 def test_a_teacher_is_chosen_over_the_policy_only():
     """The best rollout of a teacher meets each of the policy's with the same history; better ones
-    stay away.
+    stay away, and equal ones are a tie.
     """
     group = [
         replace(candidate(0, 4.0), is_teacher=True),
@@ -160,8 +160,9 @@ def test_a_teacher_is_chosen_over_the_policy_only():
         candidate(3, 4.5),
         candidate(4, 2.0, prompt=8),
         candidate(5, 2.0),
+        candidate(6, 4.0),
     ]
     dropped = Counter()
     pairs = choose_pairs(group, ExportOptions(pairs="teacher-student"), dropped)
     assert [(pair[0].index, pair[1].index) for pair in pairs] == [(0, 2), (0, 5)]
-    assert dropped == {Drop.TEACHER_WORSE: 1, Drop.NO_TEACHER: 1}
+    assert dropped == {Drop.TEACHER_WORSE: 1, Drop.NO_TEACHER: 1, Drop.TIE: 1}

@@ -118,6 +118,7 @@ def test_a_clean_run_has_nothing_against_it():
     [
         ((1, 5), "unknown", "1 of 5 pairs"),
         ((2, 3), "care", "2 of 3 pairs"),
+        ((5, 15), "care", "5 of 15 pairs flip"),
         ((60, 300), "fine", "60 of 300 pairs (20.0 %, 15.8 to 24.9 %)"),
         ((60, 260), "unknown", "60 of 260 pairs (23.1 %"),
     ],

@@ -55,6 +55,7 @@ def test_a_tracker_that_hangs_delays_nobody():
     assert [type(event) for event in events] == [TrackerFailedEvent]
 
 
+@pytest.mark.slow
 def test_a_server_goes_on_without_its_tracker(genrm):
     """Every group is answered; one warning says why nothing is logged."""
     (genrm.folder / "wandb.py").write_text(
