@@ -77,11 +77,12 @@ def test_the_deadline_scores_who_came(hurried):
 
 def test_a_cohort_that_nobody_joins_any_more_is_scored(genrm, judge_server):
     """Long before its deadline, `--cohort-idle` after its last member; the log and the metrics say
-    how many were missing.
+    how many were missing; a member that was aborted is not.
     """
     flags = ("--cohort-idle", "0.3s", "--cohort-deadline", "1h")
     with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
-        replies = [each.json() for each in begin(served, "idle", range(2), 4)]
+        served.client.request("DELETE", "/v1/cohorts/idle/members/9?size=5")
+        replies = [each.json() for each in begin(served, "idle", range(2), 5)]
         assert {reply["metrics"]["came"] for reply in replies} == {2}
         [event] = [event for event in served.events() if event["event"] == "deadline"]
         assert (event["group"], event["came"]) == ("idle", 2)
