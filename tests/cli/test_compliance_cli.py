@@ -108,6 +108,7 @@ def test_names_in_a_session_are_masked_as_its_texts_are(genrm, call, judge_serve
     assert [name for name, text in gone.items() if ADDRESS in text] == []
 
 
+@pytest.mark.slow
 def test_redaction_holds_on_every_way_out(genrm, call, judge_server, tmp_path):
     """Calls, files of requests, which batches upload, the report, and what a server records."""
     genrm.write("in.jsonl", private_rollouts())
