@@ -50,8 +50,8 @@ def test_a_group_is_scored(served):
     assert reply["rewards"][2] is None
 
 
-async @pytest.mark.slow
-def test_a_group_meets_at_one_of_several_servers(served, genrm, judge_server):
+@pytest.mark.slow
+async def test_a_group_meets_at_one_of_several_servers(served, genrm, judge_server):
     """Whichever process asks, in whatever order it lists them; without its server, a group meets at
     the other one, and the groups of the other one do not move.
     """
