@@ -170,3 +170,14 @@ def test_a_client_that_polls_is_there():
     assert next(iter(ask.rounds.tickets.values())) is polling
     assert ask("a", latest=cohort) is polling
     assert ask("a", latest=cohort) is not polling
+
+
+def test_a_member_that_is_held_back_and_asks_again_does_not_join_an_abandoned_round():
+    """It waits on, and begins the next round with the sibling whose index the old one has."""
+    ask = Requests()
+    abandoned = ask("old", "0", is_gone=gone)
+    held = ask("a", "1", is_gone=gone)
+    assert ask("a", "1") is held
+    assert not held.round
+    following = ask("b", "0")
+    assert held.round == following.round != abandoned.round

@@ -137,7 +137,7 @@ class Rounds:
         repeated = self._repeated(digest, member_id)
         if repeated is not None and not repeated.is_over_for(digest):
             repeated.ask_again(is_gone)
-            if is_open:
+            if is_open and repeated.round:
                 self.settle()  # its round goes on
             return repeated
         was_held = repeated is not None and self.held.pop(repeated.member_id, None) is not None
