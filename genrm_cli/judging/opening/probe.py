@@ -232,7 +232,8 @@ class _Probe:
             remedy = Message.of(await self._other_models(), remedy)
         shown = f"shown {self.responses} responses: " if self.responses > 2 else ""
         said = f"{kind}: {failure.detail}"
-        unread = said if kind.is_parse_failure else None
+        is_unread = kind.is_parse_failure or kind is FailureKind.TRUNCATED
+        unread = said if is_unread else None
         return _Fault(self._unusable(shown + said, remedy), is_down=is_down, unread=unread)
 
     async def _ask(self, *responses: str) -> _ProbeAnswer:
