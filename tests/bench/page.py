@@ -148,6 +148,13 @@ _ROWS = (
 )
 
 
+# The part `ranking`: groups of one size with the simulated judge, whose ranking is ever noisier.
+RANKED_SIZE = 8
+RANKED_RINGS = (1, 2, 3)
+RANKED_BY = ("simple_tiebreaker", "adaptive")
+RANKING_NOISES = (0.4, 1.0, 2.0, 4.0)
+
+
 def read_results() -> Results:
     """Return the parts that were measured."""
     results: Results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
@@ -187,6 +194,18 @@ def iter_card(results: Results) -> Iterator[str]:
     )
 
 
+def iter_ranking(results: Results) -> Iterator[str]:
+    """Yield the lines that say what the ranking of a judge is worth, by its noise."""
+    columns = [(name, rings) for rings in RANKED_RINGS for name in RANKED_BY]
+    titles = [f"`{name}`, {rings} {'ring' if rings == 1 else 'rings'}" for name, rings in columns]
+    yield f"| noise of the ranking | {' | '.join(titles)} |"
+    yield "|---" * (len(columns) + 1) + "|"
+    figures: Figures = results["ranking"]["figures"]
+    for noise in RANKING_NOISES:
+        values = (f"{figures[f'{noise:g} {name} {rings}']:.3f}" for name, rings in columns)
+        yield f"| {noise:g} | {' | '.join(values)} |"
+
+
 def _share(value: float) -> str:
     return "unknown" if value < 0 else f"{value:.2f}"
 
@@ -198,7 +217,7 @@ def iter_speed(results: Results) -> Iterator[str]:
     for part, what, measured in _ROWS:
         if part in results:
             yield f"| {what} | {measured.format(**results[part]['figures'])} |"
-    taken = [each for part, each in results.items() if part != "calibration"]
+    taken = [each for part, each in results.items() if part not in ("calibration", "ranking")]
     dates = [each["date"] for each in taken]
     loads = [load for each in taken for load in each["load"]]
     yield ""

@@ -27,8 +27,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.calibration import iter_cells, measure
 from bench.make_rollouts import write_rollouts
-from bench.page import RESULTS, Figures, iter_card, iter_speed, read_results, write_table
+from bench.page import (
+    RANKED_BY,
+    RANKED_RINGS,
+    RANKED_SIZE,
+    RANKING_NOISES,
+    RESULTS,
+    Figures,
+    iter_card,
+    iter_ranking,
+    iter_speed,
+    read_results,
+    write_table,
+)
 from bench.pair import compare
+from bench.simulation.plan_metrics import plan_within, simulate
+from bench.simulation.world import JudgeModel
 from judge_behaviour import iter_lognormal_s
 from judge_server_fixture import JudgeServer
 
@@ -341,6 +355,22 @@ def measure_calibration(bench: Bench) -> Figures:
     return figures
 
 
+def measure_ranking(bench: Bench) -> Figures:
+    """Correlation of rewards with the truth, by the noise of the judge's ranking, for groups of 8
+    on one, two and three rings.
+    """
+    del bench
+    figures: Figures = {}
+    plans = [plan_within("ring", RANKED_SIZE, rings * RANKED_SIZE) for rings in RANKED_RINGS]
+    for noise in RANKING_NOISES:
+        judge = JudgeModel(ranking_noise=noise)
+        rows = simulate(judge, RANKED_SIZE, [*filter(None, plans)], RANKED_BY, groups=4_000, seed=0)
+        for row in rows:
+            rings = row.calls // RANKED_SIZE
+            figures[f"{noise:g} {row.estimator} {rings}"] = row.correlation
+    return figures
+
+
 def _load_server(part: str) -> Figures:
     command = [sys.executable, str(HERE / "serve_load.py"), part]
     # Its errors are shown, so that a failure can be understood.
@@ -411,6 +441,7 @@ def main() -> None:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     write_table("speed", iter_speed(results))
     write_table("intervals", iter_card(results))
+    write_table("ranking", iter_ranking(results))
 
 
 if __name__ == "__main__":
