@@ -1,5 +1,5 @@
 # One command each: `make demo` shows real rewards, `make test` runs the suite. Both make their own environment.
-.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-lowest test-optional test-all mutants lint types bench guide report-picture site lock clean
+.PHONY: learning demo test test-numeric test-slow test-loaders test-versions test-lowest test-weekly test-optional test-all mutants lint types bench guide report-picture site lock clean
 
 PYTHON ?= python3
 # The versions that were tested; `make lock` renews them. `make LOCK= test` takes the newest of everything.
@@ -26,7 +26,7 @@ demo: $(INSTALLED)
 
 # What tests and benchmarks compile is kept, whatever the environment says: it takes longer than many tests, and would
 # count as the time of a command.
-test test-slow test-optional test-loaders mutants bench: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-weekly test-optional test-loaders mutants bench: export PYTHONDONTWRITEBYTECODE =
 bench: export BASE := $(BASE)
 
 test: $(READY)
@@ -57,6 +57,11 @@ test-lowest:
 test-optional: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m slow --timeout 900 $(OPTIONAL)
+
+# Every command with each of its settings changed: a quarter of an hour.
+test-weekly: $(READY)
+	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
+	$(BIN)/python -m pytest -m weekly --timeout 1800
 
 test-loaders: $(LOADERS)/.ready
 	# Trainers leave sockets and event loops open, of which pytest would make an error at the end.

@@ -86,7 +86,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     begun = item.stash[_BEGUN]
     spent_s = _cpu_s() - begun.cpu_s
     report.user_properties.append((_NAME, spent_s))
-    is_own = len(sys.modules) - begun.modules < _LIBRARY and item.get_closest_marker("slow") is None
+    is_fast = not any(map(item.get_closest_marker, ("slow", "weekly")))
+    is_own = len(sys.modules) - begun.modules < _LIBRARY and is_fast
     if report.passed and is_own and spent_s > _SLACK * _LIMIT_S:
         limit_s = _SLACK * _LIMIT_S * _slowness()
         if spent_s > limit_s:

@@ -79,6 +79,7 @@ def lines_of(rows):
 JUDGED = "--base-url URL --model m"
 SLOW = {"latency_s": 0.02}
 NOISY = {"verdict": "noisy:3"}
+REFUSING = {"refuses": "three"}
 SILENT = {"fault": [{"content": "I cannot tell."}], "fault_share": 0.4}
 DOWN = {"script": [{"status": 503, "headers": {"Retry-After": "0"}}] * 3}
 # Each session has a turn of its own; the judge of the tests prefers the longer one.
@@ -116,6 +117,7 @@ RUNS = {
         (f"compare - --no-probe {JUDGED}", SILENT),
         (f"compare - --no-probe --compat nemo-gym {JUDGED}", SILENT),
         (f"compare - --no-probe {JUDGED}", DOWN),
+        (f"compare --prompt Q one two three --max-extra 0 --no-probe {JUDGED}", REFUSING),
     ],
     "batch": [
         ("batch reqs.jsonl --base-url BATCH", {}),
@@ -358,6 +360,8 @@ def stable(path):
     """Return what a file holds, without what differs from run to run."""
     if ".sqlite" in path.name:
         return "a journal"
+    if ".tfevents." in path.name:
+        return "events of TensorBoard"
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)

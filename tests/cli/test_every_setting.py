@@ -209,7 +209,7 @@ def shows(bench, name, words, behaviour):
     return bench.shows(words, behaviour, needs, flags_of(name, VALUES[name]))
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("command", RUNS)
 def test_each_setting_shows(command, bench):
@@ -232,4 +232,4 @@ def test_a_setting_shows_before_any_call(bench):
     """The bench sees a difference, and sees none where there is none."""
     run = ("validate two.jsonl --json --group-by prompt", {})
     assert shows(bench, "ring_k", *run)
-    assert not shows(bench, "call_timeout", *run)
+    assert not shows(bench, "strict", *run)
