@@ -58,7 +58,7 @@ test-optional: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m slow --timeout 900 $(OPTIONAL)
 
-# Every command with each of its settings changed: a quarter of an hour.
+# Every command with each of its settings changed, and a soak of the server: a quarter of an hour.
 test-weekly: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m weekly --timeout 1800

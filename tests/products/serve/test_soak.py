@@ -324,7 +324,7 @@ def sizes_of(pid):
     return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{pid}/fd"))
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     ("estimator", "tolerance"),
     [
