@@ -126,6 +126,7 @@ $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 
 $(INSTALLED): pyproject.toml $(LOCK)
 	@$(PYTHON) -c 'import sys; sys.exit("genrm needs Python 3.11 or later; try: make PYTHON=python3.12 demo" if sys.version_info < (3, 11) else 0)'
+	@echo "Installing genrm into $(VENV), which takes about a minute ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable .
+	@$(BIN)/python -m pip install --quiet $(PINNED) --editable .
 	@touch $@

@@ -84,8 +84,10 @@ _TYPE = re.compile(r" <[^>]*>$")
 # Where the options that most users need stand in `--help`, by the section of their subject.
 _TASKS = {
     "Input": "What to read",
-    **dict.fromkeys(("Pairs", "Judge", "Limits", "Rewards"), "What to ask"),
-    **dict.fromkeys(("Journal", "Output", "Storage", "Tracking", "Request files"), "What to write"),
+    **dict.fromkeys(("Pairs", "Judge", "Limits"), "What to ask"),
+    **dict.fromkeys(
+        ("Rewards", "Journal", "Output", "Storage", "Tracking", "Request files"), "What to write"
+    ),
 }
 _LONGEST_FLAG = 30  # characters of a flag beside which its text stands
 _NARROW = 50  # columns in which a text beside a flag has too few

@@ -165,7 +165,6 @@ class LimitSettings:
         "Maximum calls in flight. A number, or auto, which adapts to each endpoint (up to 4096).",
         "auto",
         kind=CONCURRENCY,
-        is_common=True,
     )
     call_timeout: float = duration("Timeout of one request.", 600.0)
     deadline: float | None = duration(

@@ -60,16 +60,21 @@ def test_a_file_can_be_scored_to_stdout(genrm, call):
 
 @pytest.mark.slow
 def test_a_reader_that_leaves_early_is_no_error(genrm):
-    """`genrm score ... -o - | head -1` ends quietly: no traceback, nothing on stderr."""
+    """`genrm score ... -o - | head -1` ends without a traceback: a line says so, which --quiet
+    leaves out.
+    """
     genrm.write("in.jsonl", [{**line, "padding": "x" * 2_000} for line in make_rollouts(groups=50)])
-    process = genrm.start("score in.jsonl -o - --quiet", *LEXICAL)
-    assert process.stdout is not None
-    assert process.stderr is not None
-    assert os.read(process.stdout.fileno(), 10)
-    process.stdout.close()
-    assert process.stderr.read() == b""
-    process.stderr.close()
-    assert process.wait(30) == 0
+    for quiet, told in (([], b"closed before all lines were written; exit 0\n"), (["-q"], b"")):
+        process = genrm.start("score in.jsonl -o -", *LEXICAL, *quiet)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert os.read(process.stdout.fileno(), 10)
+        process.stdout.close()
+        said = process.stderr.read()
+        assert said.endswith(told)
+        assert bool(said) == bool(told)
+        process.stderr.close()
+        assert process.wait(30) == 0
 
 
 def test_a_pipe_of_the_shell_is_an_output_too(genrm, call):

@@ -41,6 +41,16 @@ ITEMS = [
     {"prompt": f"Q{i // 2}?", "completion": f"A {i}.", "prompt_id": i, "item": i // 2}
     for i in range(4)
 ]
+REPLIES = [
+    {
+        "custom_id": f"r{i}",
+        "response": {
+            "status_code": 200,
+            "body": {"choices": [{"message": {"role": "assistant", "content": f"A {i}."}}]},
+        },
+    }
+    for i in range(4)
+]
 NOTHING = [{"prompt": f"Q{i}?", "completion": f"A {i}.", "model": "m"} for i in range(4)]
 
 
@@ -51,6 +61,7 @@ NOTHING = [{"prompt": f"Q{i}?", "completion": f"A {i}.", "model": "m"} for i in 
         (PRINCIPLES, {}, "differ in their principle", None),
         (CHATS, {}, "form groups with $format", {"format": "episode"}),
         (ITEMS, {}, "form groups with $group_by", {"group_by": "item"}),
+        (REPLIES, {}, "put the request of each reply into its line", None),
         (NOTHING, {}, "name the field that rollouts of one task share", None),
     ],
 )

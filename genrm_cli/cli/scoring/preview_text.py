@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _SHOWN_PROBLEMS = 12
 _SHOWN_SIZES = 6
 _SHOWN_FIELDS = 8
+# A score or a comment that a line already has: no verdict of this run.
+_ROLE_NAMES = {"verdict": "earlier verdict (not used)"}
 # What is known before any call, and is warned of after the run, too.
 _WARNED = ("truncated_responses", "not_numbers", "contradicting_ids", "groups_over_steps")
 
@@ -90,7 +92,7 @@ def _format_lines(name: str, count: int, reading: "FormatReading | None") -> Ite
         return
     for role, fields in reading.roles.items():
         more = ", ..." if len(fields) > _SHOWN_FIELDS else ""
-        parts.append(f"{role}: {', '.join(fields[:_SHOWN_FIELDS])}{more}")
+        parts.append(f"{_ROLE_NAMES.get(role, role)}: {', '.join(fields[:_SHOWN_FIELDS])}{more}")
     yield "; ".join(parts)
     response = "no response" if reading.response is None else f"response {reading.response!r}"
     yield f"  line {reading.line}: prompt {reading.prompt!r}, {response}"

@@ -130,6 +130,9 @@ def score(
             more["recommendation"] = recommend(
                 record, rollouts[0], whole, invocation.origins, invocation.api_keys
             )
+    except BrokenPipeError:
+        say("genrm: done: stdout was closed before all lines were written; exit 0")
+        raise
     except GenrmError as error:
         explained = with_served_models(error, settings.judge)
         report.end(explained)

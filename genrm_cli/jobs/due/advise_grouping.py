@@ -15,6 +15,10 @@ from genrm_cli.storage.source import Source
 
 GENERAL_ADVICE = naming("name the field that rollouts of one task share with $group_by")
 _MOST_NAMED = 3  # fields that a message names
+_NO_REQUESTS = naming(
+    "no line has a prompt; put the request of each reply into its line, and name it with "
+    "$prompt_field"
+)
 _BY_PRINCIPLE = (
     "rollouts of one task differ in their principle, which is part of the group's key: give "
     "those that are to be compared the same"
@@ -31,6 +35,8 @@ def describe_grouping(source: Source, settings: InputSettings) -> Message:
             return Message.of("most of the first lines form groups with ", named)
     if _forms_groups(records, settings, with_principle=False):
         return Message.of(_BY_PRINCIPLE)
+    if settings.prompt_field is None and not _have_prompts(records, settings):
+        return _NO_REQUESTS
     return GENERAL_ADVICE
 
 
@@ -99,6 +105,18 @@ def _forms_groups(
             groups[key].append(rollout)
     grouped = sum(len(group) for group in groups.values() if len(group) > 1 and not _differ(group))
     return 2 * grouped > read
+
+
+def _have_prompts(records: Sequence[Record], settings: InputSettings) -> bool:
+    """Whether any of some lines has a prompt; replies without their requests have none."""
+    for record in records:
+        try:
+            rollouts = format_of(record, settings).read(record)
+        except UnreadableRecordError:
+            continue
+        if any(rollout.prompt for rollout in rollouts):
+            return True
+    return not records
 
 
 def _differ(group: Sequence[Rollout]) -> bool:

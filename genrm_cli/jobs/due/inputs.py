@@ -78,7 +78,10 @@ class OutputPlaces:
 
 _PAGE = 1_000  # of a listing, as S3 sends it
 _NO_PLACES = OutputPlaces("")
-NO_ROLLOUT_FILES = "no rollout files; expected names such as run.jsonl or run.jsonl.gz"
+NO_ROLLOUT_FILES = (
+    "no rollout files; expected names such as run.jsonl or run.jsonl.gz (files with other names "
+    "are read if you name each of them)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,9 +208,9 @@ def _remedy(error: CallError) -> Any:
         )
     if error.status in _MISSING:
         return naming(
-            "does $base_url have a batch API, and is it the one of the same project? Otherwise "
-            "write files with "
-            "$requests_to. Remove the .batch.json file beside the requests to submit them again."
+            "does $base_url have a batch API, and is it the one of the same project? Without one, "
+            "`vllm run-batch -i REQUESTS -o REPLIES --model MODEL` answers the same file. Remove "
+            "the .batch.json file beside the requests to submit them again."
         )
     return naming("run the same command again: batches that were submitted go on.")
 
