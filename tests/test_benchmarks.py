@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bench.calibration import Cell, measure
 from bench.learning.page import iter_arms, read_curves
-from bench.page import PAGE, iter_card, iter_speed, read_results, table_of
+from bench.page import iter_card, iter_ranking, iter_speed, read_results, table_of
 from bench.run import Bench, measure_groups
 from judge_server_fixture import JudgeServer
 
@@ -16,12 +16,13 @@ from judge_server_fixture import JudgeServer
     [
         ("speed", iter_speed(read_results())),
         ("intervals", iter_card(read_results())),
+        ("ranking", iter_ranking(read_results())),
         ("learning", iter_arms(read_curves())),
     ],
 )
 def test_the_tables_are_those_of_the_results(name: str, lines: Iterator[str]) -> None:
     """`make bench` and `make learning` write them from what they measured, and nobody else does."""
-    assert table_of(PAGE.read_text(encoding="utf-8"), name) == "\n".join(lines)
+    assert table_of(name) == "\n".join(lines)
 
 
 @pytest.mark.slow

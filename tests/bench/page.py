@@ -1,4 +1,4 @@
-"""Write the tables of the guide's page of evidence from `results.json`."""
+"""Write the tables of the guide's pages of evidence and benchmarks from `results.json`."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).with_name("results.json")
-PAGE = Path(__file__).parents[2] / "genrm_cli" / "guide" / "evidence.md"
+_GUIDE = Path(__file__).parents[2] / "genrm_cli" / "guide"
 
 Figures = dict[str, float]
 Results = dict[str, dict[str, Any]]
@@ -14,7 +14,7 @@ Results = dict[str, dict[str, Any]]
 _IN_FLIGHT = (64, 256, 1_024, 4_096)
 _COHORTS = (64, 128, 256, 512)
 # Rows of the card; those between hold as well, and stand in `results.json`.
-_SHOWN_SIZES = ("4", "5", "8", "16")
+_SHOWN_SIZES = ("4", "8", "16")
 _SHOWN_RINGS = ("1", "2")
 _HELD = ("30", "100", "300", "1000")
 
@@ -44,11 +44,6 @@ _ROWS = (
         "times as much; peak memory {peak_mb:.0f} MB",
     ),
     (
-        "schedule",
-        "20,000 calls of very different lengths (log-normal, mean 0.5 s), 1,024 in flight",
-        "{ratio:.2f} times the list-scheduling bound of {bound_s:.1f} s",
-    ),
-    (
         "adaptive",
         "judge that refuses above 128 in flight, `--concurrency auto`",
         "{refused:.2%} of the calls refused, {throughput:.0%} of the best throughput in the "
@@ -63,11 +58,6 @@ _ROWS = (
         "planned",
         "the same, stopped after 20,000 calls and written",
         "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB",
-    ),
-    (
-        "recompute",
-        "rewards of 176,000 rollouts in groups of 8 from a complete journal",
-        "{us_176000:.0f} µs of CPU time per rollout, peak memory {peak_mb_176000:.0f} MB",
     ),
     (
         "lexical",
@@ -101,17 +91,6 @@ _ROWS = (
         "groups",
         "one group of 400 rollouts, lexical baseline, all pairs",
         "{pairs_cpu_s:.1f} s of CPU time, peak memory {pairs_peak_mb:.0f} MB",
-    ),
-    (
-        "clusters",
-        "near-duplicates of 2 KB found by n-grams (`[diversity]`)",
-        "{us:.0f} µs of CPU time per rollout",
-    ),
-    (
-        "serve",
-        "`genrm serve`, groups of 16: CPU time per comparison relative to `genrm score` in the "
-        "same run",
-        "whole groups {groups:.2f} times, cohorts {cohorts:.2f} times",
     ),
     (
         "sockets",
@@ -163,12 +142,18 @@ def read_results() -> Results:
 
 def write_table(name: str, lines: Iterable[str]) -> None:
     """Write what a run measured into its place of the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(page.replace(table_of(page, name), "\n".join(lines)), encoding="utf-8")
+    path = _page_of(name)
+    page = path.read_text(encoding="utf-8")
+    path.write_text(page.replace(table_of(name), "\n".join(lines)), encoding="utf-8")
 
 
-def table_of(page: str, name: str) -> str:
-    """Return what stands between the two marks of a table of the page."""
+def _page_of(name: str) -> Path:
+    return _GUIDE / ("benchmarks.md" if name == "speed" else "evidence.md")
+
+
+def table_of(name: str) -> str:
+    """Return what stands between the two marks of a table in its page."""
+    page = _page_of(name).read_text(encoding="utf-8")
     begin = f"<!-- measured: {name} -->\n\n"
     return page.partition(begin)[2].partition("\n\n<!-- end -->")[0]
 

@@ -1,4 +1,4 @@
-"""Compare plans and estimators, for the tables of `guide/rewards.md` and `guide/evidence.md`.
+"""Compare plans and estimators, for the tables of `guide/evidence.md`.
 
     .venv/bin/python tests/bench/plans.py                          # on a simulated judge
     .venv/bin/python tests/bench/plans.py VERDICTS.jsonl           # on recorded verdicts

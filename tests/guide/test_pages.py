@@ -112,7 +112,7 @@ def test_every_kind_format_profile_and_preset_is_explained():
     cases = [
         ("output", FailureKind),
         ("input-formats", FORMATS),
-        ("judges", PROFILES),
+        ("profiles", PROFILES),
         ("rewards", PRESETS),
         ("export", EXPORT_FORMATS),
     ]

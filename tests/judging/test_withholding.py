@@ -9,7 +9,7 @@ from withholding import PLANS, World, play
 
 import genrm_cli
 
-PAGE = Path(genrm_cli.__file__).parent / "guide" / "rewards.md"
+PAGE = Path(genrm_cli.__file__).parent / "guide" / "evidence.md"
 
 
 def cells_of(row):
