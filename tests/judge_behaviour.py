@@ -22,6 +22,7 @@ PLAIN_MARKERS = [
 ]
 LABEL = re.compile(r'"([A-Z]{2}\d)": <1 to 10>')
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
+CHARS_PER_TOKEN = 4
 USUAL_ROLES = frozenset(
     {
         "system",
@@ -90,7 +91,12 @@ class Behaviour:
     refuses: str | None = None  # a text that no prompt may contain
     require_key: str | None = None
     models: Sequence[str] | None = None  # None: any model is served
-    max_model_len: int | None = None  # told for each model, as vLLM does
+    max_model_len: int | None = None  # tokens of prompt and reply; told for each model
+    hides_context: bool = False  # does not tell it, as gateways and older versions of llama.cpp
+    is_llamacpp: bool = False  # lists, refuses and replies as llama.cpp's server
+    loading: int = 0  # of the first requests, answered with 503, as by llama.cpp
+    takes: Sequence[str] = ()  # fields of requests that only this server knows
+    usage: Json | None = None  # members of a reply that tell its tokens, if not the usual ones
     chat: Sequence[
         str
     ] = ()  # what it says where nothing is judged: one line, chosen by all messages
@@ -128,6 +134,7 @@ class Refusal:
     message: str
     param: str | None = None
     code: str | None = None
+    more: Json = field(default_factory=dict)  # further members of the error
 
 
 def read_request(
@@ -151,11 +158,13 @@ def read_request(
         or not all(isinstance(m, dict) for m in messages)
     ):
         return Refusal(400, "BadRequestError", "Field required: a list with a message", "messages")
-    if rules.models is not None and request["model"] not in rules.models:
+    if not rules.is_llamacpp and request["model"] not in (rules.models or [request["model"]]):
         return Refusal(
             404, "NotFoundError", f"The model `{request['model']}` does not exist.", "model"
         )
     if rules.is_reasoning_model and (refusal := _refused_by_openai(request, messages)) is not None:
+        return refusal
+    if (refusal := _refused_by_vllm(request, messages, rules)) is not None:
         return refusal
     unknown = [
         message.get("role") for message in messages if message.get("role") not in USUAL_ROLES
@@ -168,6 +177,115 @@ def read_request(
     if rules.reject_above_in_flight is not None and in_flight >= rules.reject_above_in_flight:
         return Refusal(429, "RateLimitError", "Too many requests in flight")
     return request
+
+
+def _is_number(least: float, most: float) -> Callable[[object], bool]:
+    return lambda value: (
+        isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+    )
+
+
+def _is_count(least: int, most: float = math.inf) -> Callable[[object], bool]:
+    return lambda value: type(value) is int and least <= value <= most
+
+
+def _is_a(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+# What each field of a request may be, null aside; see vLLM's `ChatCompletionRequest`.
+_FIELDS: Mapping[str, Callable[[object], bool]] = {
+    "model": _is_a(str),
+    "messages": _is_a(list),
+    "temperature": _is_number(0, math.inf),
+    "top_p": _is_number(1e-9, 1),
+    "top_k": _is_count(-1),
+    "min_p": _is_number(0, 1),
+    "max_tokens": _is_count(1),
+    "max_completion_tokens": _is_count(1),
+    "seed": _is_count(-(2**63), 2**63 - 1),
+    "logprobs": _is_a(bool),
+    "top_logprobs": _is_count(0, 20),
+    "stop": _is_a(str, list),
+    "reasoning_effort": lambda value: value in ("low", "medium", "high"),
+    "response_format": lambda value: (
+        isinstance(value, dict) and value.get("type") in ("text", "json_object", "json_schema")
+    ),
+    "chat_template_kwargs": _is_a(dict),
+}
+_MESSAGE_FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
+
+
+def _refused_by_vllm(request: Json, messages: Sequence[Json], rules: Behaviour) -> Refusal | None:
+    """Return what is wrong with the fields, the messages or the length of a request.
+
+    vLLM ignores fields that it does not know: here they are an error, since a test would not see
+    that one does nothing."""
+    for name, value in request.items():
+        if name in rules.takes:
+            continue
+        if name not in _FIELDS:
+            return Refusal(400, "BadRequestError", f"Extra inputs are not permitted: {name}", name)
+        if value is not None and not _FIELDS[name](value):
+            said = f"Input should be valid: {name}={orjson.dumps(value).decode()[:100]}"
+            return Refusal(400, "BadRequestError", said, name)
+    if request.get("top_logprobs") and not request.get("logprobs"):
+        said = "when using `top_logprobs`, `logprobs` must be set to true."
+        return Refusal(400, "BadRequestError", said, "top_logprobs")
+    wrong = [message for message in messages if not _is_message(message)]
+    if wrong:
+        said = f"Input should be a valid message: {orjson.dumps(wrong[0]).decode()[:100]}"
+        return Refusal(400, "BadRequestError", said, "messages")
+    if rules.max_model_len is None:
+        return None
+    prompt = count_tokens(kept_messages(messages, rules.unknown_roles))
+    return _refused_for_length(request, prompt, rules)
+
+
+def _refused_for_length(request: Json, prompt: int, rules: Behaviour) -> Refusal | None:
+    """Return the refusal of a prompt of so many tokens, if it leaves too little of the context."""
+    limit = cast(int, rules.max_model_len)
+    if rules.is_llamacpp:  # which writes until the context ends
+        if prompt < limit:
+            return None
+        said = (
+            f"request ({prompt} tokens) exceeds the available context size ({limit} tokens), try "
+            "increasing it"
+        )
+        more: Json = {"n_prompt_tokens": prompt, "n_ctx": limit}
+        return Refusal(400, "exceed_context_size_error", said, more=more)
+    reply = reply_limit(request) or 1
+    if prompt + reply <= limit:
+        return None
+    said = (
+        f"This model's maximum context length is {limit} tokens. However, you "
+        f"requested {prompt + reply} tokens ({prompt} in the messages, {reply} in the completion). "
+        "Please reduce the length of the messages or completion."
+    )
+    return Refusal(400, "BadRequestError", said, "messages")
+
+
+def reply_limit(request: Json) -> int | None:
+    """Return the most tokens that a request lets its reply have."""
+    return cast(int | None, request.get("max_completion_tokens") or request.get("max_tokens"))
+
+
+def count_tokens(messages: Sequence[Json]) -> int:
+    """Return the tokens of a prompt: four characters are one."""
+    return sum(len(message_text(message)) for message in messages) // CHARS_PER_TOKEN
+
+
+def _is_message(message: Json) -> bool:
+    """Return whether a message has a role, a content for it, and nothing else than it may have."""
+    content = message.get("content")
+    role = message.get("role")
+    has_content = isinstance(content, str) or (content is None and role == "assistant")
+    if isinstance(content, list):
+        has_content = bool(content) and all(
+            isinstance(part, dict) and isinstance(part.get(part.get("type", "")), str | dict)
+            for part in content
+        )
+    return isinstance(role, str) and bool(role) and has_content and message.keys() <= _MESSAGE_FIELDS
 
 
 def _refused_by_openai(request: Json, messages: Sequence[Json]) -> Refusal | None:
@@ -533,40 +651,86 @@ def render_completion(
 ) -> bytes:
     """Return the JSON of a chat completion for these messages."""
     kept = kept_messages(messages, behaviour.unknown_roles)
+    prompt_tokens = count_tokens(kept)
     logprobs = None
+    finish_reason = fault.finish_reason
     if fault.content is not Unset.UNSET:
         content = fault.content
     else:
         content, logprobs = _usual_content(behaviour, messages, kept)
+        room = room_for_reply(behaviour, request, prompt_tokens)
+        if len(content) > room * CHARS_PER_TOKEN:
+            content = content[: room * CHARS_PER_TOKEN]
+            finish_reason = "length"
     if fault.huge_bytes:
         content = (content or "") + " " * fault.huge_bytes
     message: Json = {"role": "assistant", "content": content}
     if fault.reasoning is not None or behaviour.with_reasoning:
         message["reasoning_content"] = fault.reasoning or "Let me weigh the two responses."
-    prompt_tokens = sum(len(message_text(message)) for message in kept) // 4
-    completion_tokens = len(content or "") // 4 + 1
-    return orjson.dumps(
-        {
-            "id": "chatcmpl-local",
-            "object": "chat.completion",
-            "created": 0,
-            "model": request["model"],
-            "choices": [
-                {
-                    "index": 0,
-                    "message": message,
-                    "finish_reason": fault.finish_reason,
-                    "logprobs": logprobs,
-                }
-            ],
-            "usage": {
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": completion_tokens,
-                "total_tokens": prompt_tokens + completion_tokens,
-                "prompt_tokens_details": {"cached_tokens": prompt_tokens // 4},
-            },
-        }
-    )
+    completion_tokens = math.ceil(len(content or "") / CHARS_PER_TOKEN)
+    usage = {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": prompt_tokens // 4},
+    }
+    choice: Json = {
+        "index": 0,
+        "message": message,
+        "finish_reason": finish_reason,
+        "logprobs": logprobs,
+    }
+    completion: Json = {
+        "id": "chatcmpl-local",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request["model"],
+        "choices": [choice],
+    }
+    completion |= {"usage": usage} if behaviour.usage is None else behaviour.usage
+    if behaviour.is_llamacpp:
+        completion |= _timings_of_llamacpp(prompt_tokens, completion_tokens)
+        completion["model"] = listed_models(behaviour)[0]
+    return orjson.dumps(completion)
+
+
+def room_for_reply(behaviour: Behaviour, request: Json, prompt_tokens: int) -> float:
+    """Return how many tokens the reply may have: by the request, and within the context."""
+    context = behaviour.max_model_len or math.inf
+    return min(reply_limit(request) or math.inf, context - prompt_tokens)
+
+
+def listed_models(behaviour: Behaviour) -> Sequence[str]:
+    """Return the names of the models that it serves."""
+    return ["local-judge"] if behaviour.models is None else behaviour.models
+
+
+def render_models(behaviour: Behaviour) -> bytes:
+    """Return the list of models, each with its context, as vLLM or as llama.cpp tells it."""
+    told: Json = {"object": "model", "max_model_len": behaviour.max_model_len}
+    if behaviour.hides_context:
+        del told["max_model_len"]
+    if behaviour.is_llamacpp:
+        # Its own context, then the one of the model's training, which may be larger.
+        meta = {"n_ctx": told.pop("max_model_len", None), "n_ctx_train": 131_072}
+        told |= {"aliases": [], "owned_by": "llamacpp", "meta": meta}
+    cards = [{"id": name} | told for name in listed_models(behaviour)]
+    listing: Json = {"object": "list", "data": cards}
+    if behaviour.is_llamacpp:
+        listing["models"] = [{"name": name, "model": name} for name in listed_models(behaviour)]
+    return orjson.dumps(listing)
+
+
+def _timings_of_llamacpp(prompt_tokens: int, completion_tokens: int) -> Json:
+    """Return what only llama.cpp adds to a completion."""
+    timings: Json = {
+        "cache_n": 0,
+        "prompt_n": prompt_tokens,
+        "prompt_ms": 328.522,
+        "predicted_n": completion_tokens,
+        "predicted_ms": 52.014,
+    }
+    return {"timings": timings, "id_slot": 0, "system_fingerprint": "b0-unknown"}
 
 
 def _usual_content(

@@ -33,6 +33,7 @@ from judge_behaviour import (
     parse_behaviour,
     read_request,
     render_completion,
+    render_models,
 )
 from judge_wire import JSON_HEAD, error_body, header_value, parse_request, render_reply
 
@@ -172,6 +173,7 @@ class Judge:
         """Act like this from the next request on."""
         self.behaviour = behaviour
         self.script = deque(behaviour.script)
+        self.loading = behaviour.loading
         self._latencies_s: Iterator[float] | None = None
         if behaviour.latency_lognormal is not None:
             self._latencies_s = iter_lognormal_s(**behaviour.latency_lognormal, seed=behaviour.seed)
@@ -180,15 +182,12 @@ class Judge:
         """Take one chat completion request."""
         self.requests += 1
         self.recent.append((head, body))
-        read = read_request(
+        read = self._still_loading() or read_request(
             self.behaviour, header_value(head, b"authorization"), body, self.in_flight
         )
         if isinstance(read, Refusal):
             self.by_status[read.status] += 1
-            connection.send(
-                read.status,
-                error_body(read.message, read.kind, read.code or read.status, read.param),
-            )
+            connection.send(read.status, _refusal_body(read))
             return
         digest = hashlib.sha256(body).digest()
         fault = self._choose_fault(read, digest)
@@ -200,6 +199,12 @@ class Judge:
             self.waiting.append(asking)
         else:
             self._work(asking)
+
+    def _still_loading(self) -> Refusal | None:
+        if not self.loading:
+            return None
+        self.loading -= 1
+        return Refusal(503, "unavailable_error", "Loading model")
 
     def _choose_fault(self, request: Json, digest: bytes) -> Fault:
         rules = self.behaviour
@@ -327,11 +332,10 @@ class Judge:
     def answer_other(self, connection: Connection, route: bytes, body: bytes) -> tuple[int, bytes]:
         """Answer everything that is not a chat completion."""
         if route == b"GET /v1/models":
-            names = self.behaviour.models if self.behaviour.models is not None else ["local-judge"]
-            told = {"object": "model", "max_model_len": self.behaviour.max_model_len}
-            return 200, orjson.dumps(
-                {"object": "list", "data": [{"id": name} | told for name in names]}
-            )
+            loading = self._still_loading()
+            if loading is not None:
+                return loading.status, _refusal_body(loading)
+            return 200, render_models(self.behaviour)
         if route == b"GET /control/stats":
             return 200, orjson.dumps(self.stats())
         if route == b"POST /control/behaviour":
@@ -366,6 +370,11 @@ class Judge:
             "repeat_answers": self.repeat_answers,
             "recent": [_describe_request(head, body) for head, body in self.recent],
         }
+
+
+def _refusal_body(refusal: Refusal) -> bytes:
+    code = refusal.code or refusal.status
+    return error_body(refusal.message, refusal.kind, code, refusal.param, refusal.more)
 
 
 def _describe_request(head: bytes, body: bytes) -> Json:

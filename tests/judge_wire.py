@@ -1,5 +1,8 @@
 """The little of HTTP/1.1 that the local judge of the tests needs."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import orjson
 
 CHUNK_BYTES = 65_536
@@ -38,18 +41,16 @@ def render_reply(
     return render_head(status, content_type, None, extra) + chunks + b"0\r\n\r\n"
 
 
-def error_body(message: str, kind: str, code: int | str, param: str | None = None) -> bytes:
-    """Return an error in the form that OpenAI-compatible servers use."""
-    return orjson.dumps(
-        {
-            "error": {
-                "message": message,
-                "type": kind,
-                "param": param,
-                "code": code,
-            }
-        }
-    )
+def error_body(
+    message: str,
+    kind: str,
+    code: int | str,
+    param: str | None = None,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> bytes:
+    """Return an error in the form that OpenAI-compatible servers use, with further members."""
+    error = {"message": message, "type": kind, "param": param, "code": code}
+    return orjson.dumps({"error": error | dict(more)})
 
 
 def header_value(head: bytes, name: bytes) -> bytes | None:

@@ -75,11 +75,15 @@ def test_a_context_without_room_for_texts_is_refused(tmp_path, judge_server):
     ],
 )
 def test_nothing_is_shortened_against_the_users_will(tmp_path, judge_server, more):
-    """Nor where the endpoint does not tell its context."""
-    tell(judge_server)
+    """Nor where the endpoint does not tell its context. Estimates of tokens are on the safe side:
+    the prompt fits.
+    """
+    fits = 5_000
+    tell(judge_server, fits)
     assert shortened(score(tmp_path, lines(), judge(judge_server), **more)) == [None] * 3
-    tell(judge_server, None)
+    judge_server.behave(max_model_len=fits, hides_context=True)
     assert shortened(score(tmp_path, lines(), judge(judge_server))) == [None] * 3
+    assert judge_server.stats()["by_status"].keys() == {"200"}
     assert "characters cut" not in str(sent(judge_server))
 
 

@@ -88,9 +88,7 @@ def test_a_budget_of_tokens_is_overshot_by_calls_in_flight_at_most(
 @pytest.mark.parametrize("limit", [{"max_tokens": 1_000}, {"max_cost": 1.0}])
 def test_a_budget_stops_whatever_usage_a_server_reports(judge_server, usage, limit):
     """Unknown is not 0: a reply without usage counts as estimated, and is reported so."""
-    verdict = '{"score_1": 4, "score_2": 2, "ranking": 2}'
-    choice = {"message": {"content": verdict}, "finish_reason": "stop"}
-    judge_server.behave(fault={"body": json.dumps({"choices": [choice], **usage})})
+    judge_server.behave(usage=usage)
     opened = with_judge(
         lambda each: each.ask_all(range(60)),
         judge_server.base_url,
