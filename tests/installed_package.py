@@ -4,6 +4,7 @@ its children.
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -21,10 +22,12 @@ def install_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     points.
     """
     modules = []
+    # A name that no other test has: what is found on a search path is cached by the path.
+    installed = Path(tempfile.mkdtemp(prefix="installed-", dir=tmp_path))
 
     def install(module: str, source: str, entry_points: Mapping[str, Mapping[str, str]]) -> Path:
         modules.append(module)
-        folder = tmp_path / "installed" / module
+        folder = installed / module
         metadata = folder / f"{module}-1.0.dist-info"
         metadata.mkdir(parents=True)
         (folder / f"{module}.py").write_text(source, encoding="utf-8")

@@ -285,7 +285,9 @@ def _is_message(message: Json) -> bool:
             isinstance(part, dict) and isinstance(part.get(part.get("type", "")), str | dict)
             for part in content
         )
-    return isinstance(role, str) and bool(role) and has_content and message.keys() <= _MESSAGE_FIELDS
+    return (
+        isinstance(role, str) and bool(role) and has_content and message.keys() <= _MESSAGE_FIELDS
+    )
 
 
 def _refused_by_openai(request: Json, messages: Sequence[Json]) -> Refusal | None:

@@ -152,18 +152,17 @@ def only_words(items: Iterable[Item]) -> bool:
 
 
 # White space, control, format and filler characters, and markup that renders as nothing. An answer
-# may be one sign of punctuation, such as `*` or `**`, in backticks; possessive, so that the text is
-# read once.
+# may be one sign of punctuation, such as `*` or `**`, in backticks.
 _NOTHING = re.compile(
     r"(?:[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]++"
     r"|&(?:nbsp|ensp|emsp|thinsp|zwj|zwnj|shy|lrm|rlm|#0*(?:32|160|173|820[3-7])|#x0*"
     r"(?:20|a0|ad|200[b-f]));"
-    r"|<!--(?:[^-]|-(?!->))*+-->|</?(?:br|p|div|span|b|i|u|em|strong|hr|center|font"
+    r"|<!--.*?-->|</?(?:br|p|div|span|b|i|u|em|strong|hr|center|font"
     r"|answer|response|output)\b[^<>]*+>"
-    r"|\*{2,}+|_{2,}+|-{3,}+|~{3,}+|`{3,}+[a-z]*+|\#++(?=\s|\Z))*+",
-    re.IGNORECASE,
+    r"|\*{2,}+|_{2,}+|-{3,}+|~{3,}+|`{3,}+[a-z]*+|\#++(?=\s|\Z))",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -171,7 +170,10 @@ def is_blank_text(text: str) -> bool:
     """Whether a reader would see nothing: white space, invisible characters and empty markup
     only.
     """
-    return _NOTHING.fullmatch(text) is not None
+    end = 0
+    while (found := _NOTHING.match(text, end)) is not None:
+        end = found.end()
+    return end == len(text)
 
 
 def has_act(items: Iterable[Item]) -> bool:

@@ -1,7 +1,5 @@
 """What a run may spend, in calls, tokens, money and time: kept to, and said."""
 
-import json
-
 import pytest
 from opened_judge import with_judge
 
