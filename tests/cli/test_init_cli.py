@@ -28,6 +28,19 @@ def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
     assert judge_server.stats()["requests"] > 0
 
 
+def test_llamacpp_names_a_path_and_has_nothing_to_list_while_it_loads(genrm, call, judge_server):
+    """The error says to try again; then the path is the model, and the run uses it."""
+    model = "/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+    judge_server.behave(is_llamacpp=True, models=[model], loading=1)
+    refused = call("init", "--base-url", judge_server.base_url).ended(4)
+    assert "HTTP 503: Loading model. It is loading its model, or is overloaded:" in refused.err
+    call("init", "--base-url", judge_server.base_url).ended(0)
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    said = call("score in.jsonl").ended(0).err
+    assert f"judge: {model}, profile" in said
+    assert "name another model" not in said
+
+
 def test_every_line_of_the_file_is_a_setting(genrm, call, judge_server):
     """The settings in comments are valid once their mark is removed."""
     call("init", "--base-url", judge_server.base_url, "--api-key-env", "MY_KEY", MY_KEY="k")

@@ -135,6 +135,18 @@ def test_what_is_wrong_is_said_with_a_remedy(judge_server, fault, words):
     assert "\n" not in reason
 
 
+def test_a_server_that_loads_its_model_is_not_blamed(judge_server):
+    """llama.cpp answers 503 at its start: address and model are right, and it need not be skipped.
+    Once it is ready, the same probe passes.
+    """
+    judge_server.behave(is_llamacpp=True, loading=2)
+    reason = refusal(judge_server.base_url)
+    assert reason.endswith(
+        "HTTP 503: Loading model. It is loading its model, or is overloaded: try again in a minute."
+    )
+    assert probe(judge_server.base_url) is None
+
+
 def test_no_remedy_is_the_profile_that_failed(judge_server):
     """A reply without a verdict under `nemotron-plain` asks for another profile."""
     judge_server.behave(fault={"content": "I like both."})

@@ -160,6 +160,7 @@ def _prices_of(settings: Settings) -> dict[str, Value]:
 def _model_of(judge: JudgeSettings, *, is_guided: bool) -> str:
     """Return the model that the user names, or the only one that the endpoint serves."""
     from genrm_cli.judging.client import CallError
+    from genrm_cli.judging.pacing.remedies import LOADING
 
     url = judge.base_url[0]
     try:
@@ -168,10 +169,10 @@ def _model_of(judge: JudgeSettings, *, is_guided: bool) -> str:
         detail = f"{url} does not list its models: {error.failure.detail.rstrip('.')}."
         if judge.model is None:
             remedy = naming(
-                " Check $base_url (it usually ends in /v1) and $api_key_env, or name the model "
+                "Check $base_url (it usually ends in /v1) and $api_key_env, or name the model "
                 "with $model."
             )
-            raise JudgeError(detail, remedy) from error
+            raise JudgeError(detail, " ", LOADING if error.overloaded else remedy) from error
         say_warning(detail)
         return judge.model
     names = ", ".join(served) or "none"

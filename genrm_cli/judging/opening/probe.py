@@ -12,6 +12,7 @@ from genrm_cli.judging.pacing.judge_events import ProbingEvent
 from genrm_cli.judging.pacing.remedies import (
     CHECK_ADDRESS,
     LIST_REMEDY,
+    LOADING,
     SPENT,
     WRONG_PLACE,
     remedy_for_key,
@@ -128,11 +129,13 @@ class _ProbeAnswer(NamedTuple):
         prompt_tokens: of the first reply, whose prompt contains the responses and, with two turns,
             no words of the model; None if they are unknown.
         refused: the field of the request that the server refuses.
+        overloaded: whether the server reports that it is not ready.
     """
 
     result: Judgment | Failure
     prompt_tokens: int | None = None
     refused: RefusedField | None = None
+    overloaded: bool = False
 
 
 async def probe_judge(
@@ -226,9 +229,10 @@ class _Probe:
                 "it gives no verdict, and longer responses make its prompt no longer"
             )
         is_down = kind.is_transient and kind not in _NOT_DOWN
-        remedy = self._remedy(failure, answer.refused)
+        remedy = LOADING if answer.overloaded else self._remedy(failure, answer.refused)
         # A refusal that names a field of the request is not about the model.
-        if kind in (FailureKind.REFUSED, FailureKind.HTTP) and answer.refused is None:
+        is_about_model = answer.refused is None and not answer.overloaded
+        if kind in (FailureKind.REFUSED, FailureKind.HTTP) and is_about_model:
             remedy = Message.of(await self._other_models(), remedy)
         shown = f"shown {self.responses} responses: " if self.responses > 2 else ""
         said = f"{kind}: {failure.detail}"
@@ -248,7 +252,9 @@ class _Probe:
                 if isinstance(second, JudgeRequest):
                     last = await self.endpoint.client.complete(second.body, self.timeout_s)
             except CallError as error:
-                answer = _ProbeAnswer(error.failure, refused=error.refused)
+                answer = _ProbeAnswer(
+                    error.failure, refused=error.refused, overloaded=error.overloaded
+                )
                 if not error.may_pass or error.failure.kind in _NOT_RETRIED:
                     break
                 await asyncio.sleep(_PAUSE_S)

@@ -8,6 +8,8 @@ LIST_REMEDY = naming(
     "Let it judge pairs ($judging), or lower $list_size.",
     judging="pairwise",
 )
+# llama.cpp answers 503 until its model is loaded, and so does a gateway before a server starts.
+LOADING = Message.of("It is loading its model, or is overloaded: try again in a minute.")
 SPENT = Message.of("Its account has no budget left: add credit, or raise the limit of the key.")
 
 
