@@ -264,7 +264,7 @@ def why_partial(totals: RunTotals) -> str | None:
     """Return why a run is incomplete; None if it is complete."""
     if totals.stopped_by is not None:
         return f"{totals.stopped_by} stopped the run"
-    if totals.limit is not None:
+    if totals.limit is not None and totals.groups_left_out:
         return f"a trial of {totals.limit} groups (limit)"
     is_cut = isinstance(totals, RunRecord) and totals.partial
     return "the run was stopped before its end" if is_cut else None

@@ -62,5 +62,8 @@ def test_a_terminal_ends_with_a_command_and_a_log_with_the_outcome(genrm):
     assert last == "next: genrm report in.scored.jsonl"
     genrm.run(*last.split()[2:]).ended(0)
     assert (genrm.folder / "in.report.html").exists()
+    quick = (*arguments, "--quick", "--force")
+    [shown] = on_terminal(genrm, [(genrm.folder, quick, 80)])
+    assert shown.strip().splitlines()[-1].startswith("next: genrm ")
     logged = genrm.run(*arguments, "--force").ended(0)
     assert logged.err.strip().splitlines()[-1].endswith("exit 0")

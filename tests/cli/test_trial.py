@@ -185,13 +185,21 @@ def test_a_quick_trial_tries_both_modes_of_a_chat_model(
     assert genrm.names() == {f"in.{suffix}" for suffix in suffixes}
 
 
+def test_a_mode_that_is_paid_for_is_kept(genrm, call, judge_server):
+    """Of six groups, a trial asks about all in both modes: neither has anything left to pay."""
+    genrm.write("in.jsonl", make_rollouts(groups=6, size=5))
+    finished = call("score in.jsonl", *judge_server.flags, *QUICK).ended(0)
+    mode = json.loads(finished.out)["recommendation"]["mode"]
+    assert mode.startswith("pairwise, as in the trial; rewards of both modes correlate")
+
+
 def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, call, judge_server):
     """With one small group, the reliability is unknown and says what would show it."""
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     judge = (*judge_server.flags, "--profile", "nemotron")
     advice = json.loads(call("score in.jsonl", *judge, *QUICK).ended(0).out)["recommendation"]
     assert advice.keys() == {"mode", "rings", "reliability", "cost", "next"}
-    assert advice["next"] == "done: nothing left to ask"
+    assert advice["next"].startswith("next: genrm report ")
     assert advice["reliability"].startswith("unknown: groups of fewer than 4 rollouts")
 
 
@@ -205,8 +213,9 @@ def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
     tried = genrm.metrics()["reliability"]["mean"]
     advice = json.loads(finished.out)["recommendation"]
     assert advice["rings"].startswith("--ring-k 2")
-    assert advice["next"] == "done: nothing left to ask"
-    assert finished.err.splitlines()[-2] == "done: nothing left to ask"
+    assert not any("trial" in reason for reason in genrm.metrics()["because"])
+    assert advice["next"].startswith("next: genrm ")
+    assert finished.err.splitlines()[-2] == advice["next"]
     asked = judge_server.stats()["requests"]
     call("score", "in.jsonl", *judge, "--ring-k", 2).ended(0)
     assert judge_server.stats()["requests"] == asked

@@ -120,6 +120,7 @@ def score(
     )
     progress = RunProgress()
     more: Record = {}
+    recommended: dict[str, str] | None = None
     try:
         if output.dry_run:
             more["plan"] = _show_plan(rollouts, report, invocation)
@@ -127,9 +128,10 @@ def score(
             _score(rollouts, report, progress, invocation, _scoring(cluster))
         if quick and report.last is not None and report.last.record is not None:
             record = report.last.record
-            more["recommendation"] = recommend(
+            recommended = recommend(
                 record, rollouts[0], whole, invocation.origins, invocation.api_keys
             )
+            more["recommendation"] = recommended
     except BrokenPipeError:
         say("genrm: done: stdout was closed before all lines were written; exit 0")
         raise
@@ -142,11 +144,16 @@ def score(
         say_error(INTERRUPTED_TEXT)
     if output.json_output:
         print_json(report.as_dict() | more)
+    is_watched = sys.stderr.isatty()
+    # On a terminal, the last line is the command to paste; in a log, it is the outcome.
+    if recommended is not None and not is_watched:
+        say(recommended["next"])
     if "plan" not in more:
         say(outcome_text(report, progress.total()))
     written = None if report.last is None else report.last.record
-    # In a log, the last line is the outcome. A trial has said what is next.
-    if sys.stderr.isatty() and report.alone and written is not None and not quick:
+    if recommended is not None and is_watched:
+        say(recommended["next"])
+    elif is_watched and report.alone and written is not None and not quick:
         from genrm_cli.cli.scoring.next_command import next_command
 
         say(*next_command(written, rollouts[0], invocation.origins))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import flag_of, say, text_of
 from genrm_cli.cli.options import run_to_end
-from genrm_cli.cli.scoring.next_command import score_command
+from genrm_cli.cli.scoring.next_command import next_command, score_command
 from genrm_cli.errors import GenrmError, InputError, counted
 from genrm_cli.metrics.group_measures import RELIABILITY
 from genrm_cli.metrics.plan_reliability import (
@@ -141,12 +141,11 @@ def recommend(
     if record.strategy in ("ring", LISTS):
         changes[setting] = getattr(trial.settings.pairing, setting)
     if has_all and not plan.calls:
-        advice["next"] = "done: nothing left to ask"
+        advice["next"] = next(next_command(record, uri, origins), "done: nothing left to ask")
     else:
         advice["next"] = f"next: {score_command(uri, origins, changes)}"
-    *about, last = advice.values()
-    lines = (f"  {name:<12} {text}" for name, text in zip(advice, about, strict=False))
-    say("the trial recommends for the whole run:", *lines, last)
+    lines = (f"  {name:<12} {text}" for name, text in advice.items() if name != "next")
+    say("the trial recommends for the whole run:", *lines)
     return advice
 
 
@@ -181,7 +180,7 @@ def _choose_mode(trial: _ModeTrial, mode: str, uri: str, keys: Keys) -> tuple[_M
         if not each.counts:
             return trial, f"{as_given}; {beyond}; what {each.mode} needs is unknown"
     here, there = (each.left_to_pay(uri, keys) for each in (trial, other))
-    if there > _WORTHWHILE * here:
+    if there >= _WORTHWHILE * here:  # or both cost nothing any more
         return trial, f"{as_given}; {beyond}, and {mode} does not cost clearly less"
     limits = trial.settings.limits
     has_prices = limits.price_in or limits.price_out
