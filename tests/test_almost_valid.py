@@ -51,7 +51,7 @@ from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
 FEW = 150
-MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "5000"))
+MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "2000"))
 STORE = Store()
 KEY = "00" * 32
 RUBRICS = find_rubric_set("helpfulness")
@@ -324,7 +324,7 @@ def test_what_is_almost_valid_is_no_traceback(place, run_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_nothing_almost_valid_is_a_traceback(place, run_folder):
-    """So are five thousand."""
+    """So are two thousand."""
     try_all(place, run_folder, MANY)
 
 
@@ -396,7 +396,7 @@ def test_what_a_server_almost_says_is_no_traceback(library):
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
 def test_nothing_that_a_server_says_is_a_traceback(library):
-    """So are five thousand."""
+    """So are two thousand."""
     asyncio.run(answer_all(library, MANY))
 
 

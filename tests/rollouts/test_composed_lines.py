@@ -93,7 +93,7 @@ def test_lines_of_unknown_writers_are_read_right_or_refused():
     assert counts["proposed"] >= 20
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_lines_of_20000_unknown_writers_are_read_right_or_refused():
     """The same claim, for many more."""
     check(range(400, 20_400))
