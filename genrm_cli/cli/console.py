@@ -7,11 +7,12 @@ replies could control the terminal."""
 
 import os
 import re
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -272,6 +273,15 @@ def without_progress() -> Iterator[None]:
 def stdout_console() -> Console:
     """Return the console of stdout."""
     return _Console(highlight=False)
+
+
+@contextmanager
+def nothing_on_stdout() -> Iterator[None]:
+    """Send to stderr what libraries print, such as a tracker's link to the run. It holds for all
+    threads, so the command prints its results before or after.
+    """
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def print_json(value: object) -> None:

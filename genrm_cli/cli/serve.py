@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import say
+from genrm_cli.cli.console import nothing_on_stdout, say
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, run_to_end
 from genrm_cli.cli.sessions.host import ClientOptions, HostOptions, host
@@ -76,9 +76,10 @@ def _logging(settings: Settings, events: Events) -> "Iterator[LogStep | None]":
         yield None
         return
     log = RunLog(trackers, events)
-    try:
-        yield lambda number, totals, more: log.log(
-            tracked_run("serve", totals, settings, number, more)
-        )
-    finally:
-        log.close(_LOGGED_WITHIN_S)
+    with nothing_on_stdout():
+        try:
+            yield lambda number, totals, more: log.log(
+                tracked_run("serve", totals, settings, number, more)
+            )
+        finally:
+            log.close(_LOGGED_WITHIN_S)

@@ -8,7 +8,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from genrm_cli.cli.console import print_json, say, say_error, showing_progress, text_of
+from genrm_cli.cli.console import (
+    nothing_on_stdout,
+    print_json,
+    say,
+    say_error,
+    showing_progress,
+    text_of,
+)
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import INTERRUPTED_TEXT, ROLLOUTS, Invocation, run_to_end
 from genrm_cli.cli.served_models import with_served_models
@@ -231,9 +238,10 @@ def _score(
         elif report.fatal is None and last.status in (Status.ASKED, Status.SKIPPED):
             say(last.text())
         if trackers and report.totals is not None and report.counts[Status.SCORED]:
-            log = RunLog(trackers, events)
-            log.log(tracked_run(run_name(rollouts), report.totals, settings))
-            log.close()
+            with nothing_on_stdout():
+                log = RunLog(trackers, events)
+                log.log(tracked_run(run_name(rollouts), report.totals, settings))
+                log.close()
         if (error := report.only_error) is not None:
             raise error
 

@@ -1,10 +1,8 @@
 """Log runs to the trackers that the settings name."""
 
-import contextlib
 import importlib
 import queue
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -244,8 +242,7 @@ class RunLog:
     @contextmanager
     def _reporting(self, name: str) -> Iterator[None]:
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # they print links to the run
-                yield
+            yield
         except Exception as error:  # noqa: BLE001  each client raises errors of its own
             self._report(name, f"{type(error).__name__}: {error}")
 

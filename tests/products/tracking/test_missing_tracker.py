@@ -52,8 +52,48 @@ def test_a_tracker_that_hangs_delays_nobody():
         steps.log(TrackedRun("serve", {}, {}, step))
     steps.close(within_s=0.01)
     hangs.set()
-    steps.close()  # its thread leaves the standard output as it found it
+    steps.close()  # its thread ends with the test
     assert [type(event) for event in events] == [TrackerFailedEvent]
+
+
+def test_what_others_print_while_a_tracker_logs_stays_on_stdout(capsys):
+    """A tracker works in a thread of its own, and the standard output belongs to all threads."""
+    logs, printed = threading.Event(), threading.Event()
+
+    def log(_):
+        logs.set()
+        printed.wait()
+
+    steps = RunLog({"mlflow": lambda run: (log, list)}, list[Event]().append)
+    steps.log(TrackedRun("serve", {}, {}))
+    logs.wait()
+    print("a result")
+    printed.set()
+    steps.close()
+    assert capsys.readouterr().out == "a result\n"
+
+
+def test_what_a_tracker_prints_is_not_among_the_results(genrm, call, monkeypatch):
+    """Standard output holds the scored lines, and stderr the link that the tracker prints."""
+
+    class Run:
+        """A run that tells its user about each step of it."""
+
+        def log(self, *_, **__):
+            print("logged")
+
+        def finish(self):
+            print("see http://tracker/run/1")
+
+    fake = SimpleNamespace(Settings=dict, init=lambda **_: Run())
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    genrm.write("in.jsonl", make_rollouts())
+    plain = call("score", "in.jsonl", "-o", "-", "--offline")
+    finished = call("score", "in.jsonl", "-o", "-", "--offline", "--wandb", "x")
+    assert finished.code == 0
+    assert finished.out == plain.out != b""
+    assert finished.err.count("logged\n") == 1
+    assert "see http://tracker/run/1\n" in finished.err
 
 
 @pytest.mark.slow
