@@ -18,8 +18,10 @@ server as fields."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import LiteralString
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 INTERRUPTED = 130
 """Exit code of a run that Ctrl-C or SIGTERM ended."""
@@ -30,8 +32,7 @@ def how_to_install(extra: str) -> str:
     return f"pip install '.[{extra}]' in the clone"
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRef:
+class SettingRef(Struct, frozen=True):
     """A setting that a message names, optionally with a value: `SettingRef("min_age", 0)`.
 
     As plain text it reads like a keyword of the Python API, `min_age=0`; the command line shows
@@ -49,8 +50,7 @@ class SettingRef:
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A text that may name settings. What a server or a user wrote is plain text in it, and never
     rewritten.
     """

@@ -14,10 +14,12 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from genrm_cli.errors import UsageError
 
@@ -76,24 +78,22 @@ def load_extension(seam: Seam, name: str, expected: type[T]) -> T:
 @cache
 def _loaded(entry: "EntryPoint", _path: tuple[str, ...]) -> Any:
     """Import an extension; the methods of a class, and the functions among the fields of a
-    dataclass, name it if they fail.
+    record, name it if they fail.
     """
     loaded = _guarded_call(f"{_described(entry)} cannot be loaded", entry.load)
     if entry.value.startswith("genrm_cli."):
         return loaded  # what it raises is a bug of genrm
     if isinstance(loaded, type):
         return _guarded_class(loaded, f"{_described(entry)} failed")
-    if not is_dataclass(loaded):
+    if not isinstance(loaded, Struct):
         return loaded
-    given = {each.name: getattr(loaded, each.name) for each in fields(loaded) if each.init}
     failed = f"{_described(entry)} failed"
     guarded = {
         name: partial(_guarded_call, failed, value)
-        for name, value in given.items()
+        for name, value in asdict(loaded).items()
         if callable(value) and not isinstance(value, type)
     }
-    form: Any = type(loaded)
-    return form(**given | guarded)
+    return replace(loaded, **guarded)
 
 
 def _guarded_class(form: type, failed: str) -> type:

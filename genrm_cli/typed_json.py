@@ -1,13 +1,11 @@
-"""JSON as an instance of a dataclass or of a `msgspec.Struct`, checked while it is read."""
+"""JSON as an instance of a class, checked while it is read."""
 
 from threading import Lock
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 _T = TypeVar("_T")
-_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 # Threads that read a class for the first time together crash the process: `msgspec` shows each of
 # them the description of the class that another still writes. Reading holds the interpreter's lock
 # anyway.
@@ -37,8 +35,3 @@ def parse_json(form: type[_T], raw: bytes) -> _T:
     # Not a ValueError: the decoder recurses as deep as the text nests.
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-
-
-def amended(record: _Struct, **changed: object) -> _Struct:
-    """Return a `msgspec.Struct` with other values of some fields."""
-    return replace(record, **changed)

@@ -2,10 +2,11 @@
 invented number.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import attrgetter
 from typing import Literal, Self
+
+from msgspec import Struct
 
 # The scales of NVIDIA's GenRMs, to which the verdicts of all other judges are mapped.
 MIN_SCORE = 1.0
@@ -59,8 +60,7 @@ class Grades:
         return list(zip(self.places or range(len(self.values)), self.values, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class ChatTurn:
+class ChatTurn(Struct, frozen=True):
     """A chat model's next turn: any text is an answer, and the outcome's `reply_text` holds it.
 
     Attributes:
@@ -154,8 +154,7 @@ class StoppedBy(StrEnum):
     REPLIES_FROM = "replies_from"
 
 
-@dataclass(frozen=True, slots=True)
-class TooLong:
+class TooLong(Struct, frozen=True):
     """A request that seems to exceed the judge's context.
 
     Attributes:
@@ -167,8 +166,7 @@ class TooLong:
     prompt_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A comparison without a verdict. It is data, and never becomes a score.
 
     Attributes:
@@ -242,8 +240,7 @@ class Reason(StrEnum):
         return member
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """A reason and the details of one rollout: the component without a value, the media of a
     response.
     """
@@ -290,8 +287,7 @@ def verdict_after_swap(verdict: Verdict) -> Verdict:
     return Verdict(verdict.score_2, verdict.score_1, MIN_RANKING + MAX_RANKING - verdict.ranking)
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """The result of one request.
 
     Attributes:
@@ -319,7 +315,7 @@ class Outcome:
     completion_tokens: int = 0
     reply_text: str | None = None
     from_journal: bool = False
-    journal_key: bytes = field(default=b"", compare=False)
+    journal_key: bytes = b""
     turns: int = 1
     reasks: int = 0
     estimated_replies: int = 0
@@ -329,9 +325,3 @@ class Outcome:
     def is_decided(self) -> bool:
         """Whether it has an answer, which is final."""
         return not isinstance(self.result, Failure)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Outcome, _values_of_outcome(self)
-
-
-_values_of_outcome = attrgetter(*(each.name for each in fields(Outcome)))

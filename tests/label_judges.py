@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from bench.simulation.world import judge_pairs
+from msgspec import structs
 
 # Its ranking shows the lead in quality as it is.
 _LEADS = {
@@ -22,6 +23,6 @@ def label_pairs(world, first, second, generator, *, tie, much=np.inf):
     )
     lead = 3.5 - batch.ranking
     sizes = np.sign(lead) * ((abs(lead) >= tie) + 1.0 * (abs(lead) >= much))
-    return replace(
+    return structs.replace(
         batch, score_1=3 + sizes, score_2=3 - sizes, ranking=3.5 - sizes - np.sign(sizes) / 2
     )

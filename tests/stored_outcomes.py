@@ -1,12 +1,17 @@
 """What a journal holds, in the words of tests."""
 
+from msgspec.structs import replace
+
 from genrm_cli.verdicts import Failure
 
 
 def verdict_in(journal, key, **options):
-    """Return the stored verdict of a request, or None."""
+    """Return the stored verdict of a request without its key, or None."""
     stored = journal.recall([key], **options).get(key)
-    return None if stored is None or isinstance(stored.result, Failure) else stored
+    if stored is None or isinstance(stored.result, Failure):
+        return None
+    assert stored.journal_key == key
+    return replace(stored, journal_key=b"")
 
 
 def failure_in(journal, key):

@@ -53,7 +53,7 @@ def test_a_name_belongs_to_one_package(install_package: InstallPackage) -> None:
 
 
 FORMAT = """
-from dataclasses import replace
+from msgspec.structs import replace
 from genrm_cli.rollouts.formats import named_fields
 TICKETS = named_fields("reply", "question", "ticket", name="tickets", example=dict())
 def fail(record): {body}

@@ -1,15 +1,15 @@
 """The commands and their settings, as `commands.toml` lists them."""
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from genrm_cli.settings.sources.settings_file import read_toml
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandEntry:
+class CommandEntry(Struct, frozen=True, kw_only=True):
     """A command: its section and line in `genrm --help`, `module:function`, and its settings.
 
     Attributes:

@@ -13,10 +13,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
@@ -203,8 +203,7 @@ def showing_progress(progress: "RunProgress", on_event: OnEvent) -> Iterator[Non
         reporter.join()
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressEvent(Event):
+class ProgressEvent(Event, frozen=True):
     """The progress of a run so far."""
 
     now: "RunMetrics"
@@ -284,7 +283,7 @@ def nothing_on_stdout() -> Iterator[None]:
         yield
 
 
-def print_json(value: object) -> None:
+def print_json(value: Struct | Record) -> None:
     """Print a record or a JSON object to stdout."""
     from genrm_cli.scored.json_form import to_json
     from genrm_cli.storage.encoding.records import render_record

@@ -6,7 +6,6 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from genrm_cli.jobs.offline.request_files import RequestsEvent
 
 
-@dataclass(frozen=True, slots=True)
-class EndEvent(Event):
+class EndEvent(Event, frozen=True):
     """The command has ended, by an error if there is one."""
 
     error: str | None

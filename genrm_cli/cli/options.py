@@ -13,12 +13,13 @@ import re
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import Field, dataclass, field, is_dataclass, replace
+from dataclasses import Field, dataclass, field, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from msgspec.structs import replace
 from typer.core import TyperCommand
 from typer.main import get_command
 

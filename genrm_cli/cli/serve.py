@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genrm_cli.cli.console import nothing_on_stdout, say
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 _LOGGED_WITHIN_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class ListeningEvent(Event):
+class ListeningEvent(Event, frozen=True):
     """The server takes requests."""
 
     url: str

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -22,6 +23,7 @@ from genrm_cli.cli.console import (
     without_progress,
     wrapped_lines,
 )
+from genrm_cli.json_types import Record
 from genrm_cli.settings import Settings
 
 # One space would let numbers of neighbouring columns run together.
@@ -141,7 +143,7 @@ class Table:
         return table
 
 
-def print_result(settings: Settings, result: object, *parts: str | Table) -> None:
+def print_result(settings: Settings, result: Struct | Record, *parts: str | Table) -> None:
     """Print a result to stdout: with --json as one object, else as texts and tables."""
     if settings.output.json_output:
         print_json(result)

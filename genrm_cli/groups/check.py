@@ -1,7 +1,8 @@
 """Refuse settings that cannot work, before any input is read or any call is made."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import MissingModelError, UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts, compile_rewards

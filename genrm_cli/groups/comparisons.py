@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain, combinations, islice, permutations
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.groups.asking.replacements import find_incomplete
 from genrm_cli.groups.group import JudgedGroup
@@ -31,8 +33,7 @@ JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 _GradeId = tuple[int, int, int]  # judge, repeat and rollout
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedVerdicts:
+class JudgedVerdicts(Struct, frozen=True):
     """A judged group with its verdicts: all of each judge, and the `used` ones that count.
 
     Attributes:
@@ -44,7 +45,7 @@ class JudgedVerdicts:
     by_judge: JudgeVerdicts
     used: Verdicts
     lists: Sequence[ListScores] = ()
-    incomplete: Mapping[int, Explanation] = field(default_factory=dict)
+    incomplete: Mapping[int, Explanation] = {}
 
     @property
     def silent(self) -> list[int]:

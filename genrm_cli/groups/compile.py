@@ -1,7 +1,8 @@
 """Compile the settings into the plan of a run."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+
+from msgspec.structs import fields
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.groups.graders import ROW_SET, graders_in

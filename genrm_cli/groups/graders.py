@@ -6,10 +6,12 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import fmean
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.judging.profiles.profile import GradingProfile
@@ -43,8 +45,7 @@ _JSON_NOTES = (CONSTRAINT_SET, SESSION_SET)
 GraderKind = Literal["rubric", "rubric_rank", "diversity"]
 
 
-@dataclass(frozen=True, slots=True)
-class Grader:
+class Grader(Struct, frozen=True):
     """One judge that grades a component.
 
     Attributes:

@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Self
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject, whole_characters
@@ -21,8 +23,7 @@ from genrm_cli.verdicts import Explanation, Outcome, Reason
 Results = list[tuple[RequestId, Outcome]]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The rollouts of one task; `Group.of` builds one from a prompt and its responses.
 
     Attributes:
@@ -41,7 +42,7 @@ class Group:
 
     def __post_init__(self) -> None:
         """Read the responses once: what is measured, clustered and copied is what is shown."""
-        object.__setattr__(self, "rollouts", with_one_reading(self.rollouts))
+        force_setattr(self, "rollouts", with_one_reading(self.rollouts))
 
     @classmethod
     def of(
@@ -115,8 +116,7 @@ def _parse_response(index: int, response: object) -> tuple[Item, ...] | None:
         ) from error
 
 
-@dataclass(slots=True)
-class JudgedGroup:
+class JudgedGroup(Struct):
     """Everything known about a group after it was judged; its texts are no longer needed.
 
     Attributes:
@@ -147,14 +147,14 @@ class JudgedGroup:
     not_compared: tuple[Explanation | None, ...]
     view: str
     shapes: list[TextShape]
-    results: Results = field(default_factory=list)
-    copies: Mapping[int, int] = field(default_factory=dict)
-    neutralised: dict[int, int] = field(default_factory=dict)
-    gated: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    columns: dict[str, Column] = field(default_factory=dict)
+    results: Results = []
+    copies: Mapping[int, int] = {}
+    neutralised: dict[int, int] = {}
+    gated: Mapping[int, tuple[str, ...]] = {}
+    columns: dict[str, Column] = {}
     clusters: list[int] | None = None
     redactions: Counter[str] = field(default_factory=Counter)
-    shortened: dict[int, int] = field(default_factory=dict)
+    shortened: dict[int, int] = {}
     extra: ExtraCalls = field(default_factory=lambda: ExtraCalls(0))
 
     @property

@@ -1,8 +1,9 @@
 """The components of a judged group, and the totals that they make."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from genrm_cli.groups.comparisons import JudgedVerdicts
 from genrm_cli.groups.graders import DIVERSITY, GradedGroup
@@ -17,8 +18,7 @@ from genrm_cli.settings.components import GENRM, find_kind, order_of
 from genrm_cli.verdicts import MIN_SCORE
 
 
-@dataclass(frozen=True)
-class GroupComponents:
+class GroupComponents(Struct, frozen=True, dict=True):
     """The components of a group.
 
     Attributes:

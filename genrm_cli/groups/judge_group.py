@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from genrm_cli.groups.asking.begin import begin_group, compute_local
 from genrm_cli.groups.asking.stages import iter_stages, prepared
@@ -20,8 +21,7 @@ from genrm_cli.verdicts import Failure, FailureKind, Outcome
 Tag = TypeVar("Tag")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownGroup:
+class KnownGroup(Struct, frozen=True):
     """The known results of a group, before any judge is asked.
 
     Attributes:

@@ -5,7 +5,6 @@ The fields stand in the order in which they are written. One whose default is No
 if it is not None; all others are always written, and required when a line is read."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from msgspec import Struct
@@ -23,8 +22,7 @@ Status = Literal["scored", "single", "unscored"]
 """`single`: the only rollout of its group, with the score that the user asked for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiversityRecord:
+class DiversityRecord(Struct, frozen=True, kw_only=True):
     """The cluster of near-duplicates that a rollout belongs to."""
 
     cluster: int | None
@@ -98,8 +96,7 @@ class ScoredLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"(no group, line {line})" if self.group is None else self.group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureRecord:
+class FailureRecord(Struct, frozen=True, kw_only=True):
     """Why a request has no answer."""
 
     kind: FailureKind

@@ -1,9 +1,11 @@
 """The compiled plan of a run: all that the core needs before the first group."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import floor
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.graders import Grader, count_gradings
@@ -43,8 +45,7 @@ MAX_COMPARED = 2_048
 MAX_GRADED_ALL_PAIRS = 256
 
 
-@dataclass(frozen=True)
-class JudgePlan:
+class JudgePlan(Struct, frozen=True, dict=True):
     """A judge whose verdicts the rewards depend on.
 
     Attributes:
@@ -74,8 +75,7 @@ class JudgePlan:
         return 1 if self.profile is None else count_turns(self.profile)
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(Struct, frozen=True):
     """The requests to one judge about a group.
 
     Attributes:
@@ -88,8 +88,7 @@ class Effort:
     turns: int
 
 
-@dataclass(frozen=True, slots=True)
-class RewardPlan:
+class RewardPlan(Struct, frozen=True):
     """The rules that turn verdicts and components into rewards.
 
     Attributes:
@@ -101,7 +100,7 @@ class RewardPlan:
 
     settings: RewardSettings = field(default_factory=RewardSettings)
     names: tuple[str, ...] = (GENRM,)
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, Source] = {}
     from_verdicts: frozenset[str] = frozenset({GENRM})
 
     @property
@@ -129,8 +128,7 @@ class RewardPlan:
         return self.settings.min_reliability is not None or self.settings.advantage == "reliability"
 
 
-@dataclass(frozen=True)
-class GroupPlan:
+class GroupPlan(Struct, frozen=True, dict=True):
     """Everything that the core needs to know about a run.
 
     Attributes:
@@ -169,7 +167,7 @@ class GroupPlan:
     shows_as_gym: bool = False
     reference_field: str | None = None
     rubric_field: str | None = None
-    criteria: Mapping[str, str] = field(default_factory=dict)
+    criteria: Mapping[str, str] = {}
     category_fields: tuple[str, ...] = ()
     rooms: tuple[Room, ...] = ()
     lists: ListPlan = field(default_factory=ListPlan)

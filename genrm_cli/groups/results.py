@@ -1,7 +1,9 @@
 """The result of a group: its rewards, their basis, and the reasons for missing ones."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.groups.comparisons import JudgedVerdicts, JudgeVerdicts, verdict_of
 from genrm_cli.groups.group import JudgedGroup
@@ -13,7 +15,6 @@ from genrm_cli.rewards.component import Column
 from genrm_cli.rewards.compose import Total, weight_of
 from genrm_cli.rewards.diversity import Clusters
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts
-from genrm_cli.typed_json import amended
 from genrm_cli.verdicts import Explanation, Grades, Reason
 
 
@@ -49,8 +50,7 @@ def comparisons_of(judged: JudgedGroup, plan: GroupPlan) -> list[ComparisonRecor
     return records
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRewards:
+class GroupRewards(Struct, frozen=True):
     """The rewards of a group of n rollouts; every list of n is in the order of the rollouts.
 
     Attributes:
@@ -80,14 +80,14 @@ class GroupRewards:
     reliability: float | None
     columns: Mapping[str, Column]
     clusters: Clusters | None = None
-    comparisons: list[ComparisonRecord] = field(default_factory=list)
+    comparisons: list[ComparisonRecord] = []
     recalled: int = 0
     calls: int = 0
     expected: ExpectedSignal | None = None
     chance: float | None = None
     halves: HalfSums | None = None
-    unscored_details: Mapping[Reason, str] = field(default_factory=dict)
-    failed_figures: Mapping[str, str] = field(default_factory=dict)
+    unscored_details: Mapping[Reason, str] = {}
+    failed_figures: Mapping[str, str] = {}
 
     @property
     def rewards(self) -> list[float | None]:
@@ -120,7 +120,7 @@ class GroupRewards:
         if weight == 1.0:
             return self
         scores = [
-            score if score.advantage is None else amended(score, advantage=weight * score.advantage)
+            score if score.advantage is None else replace(score, advantage=weight * score.advantage)
             for score in self.scores
         ]
         return replace(self, scores=scores)

@@ -6,7 +6,8 @@ though its verdicts count for its opponents."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from genrm_cli.groups.comparisons import JudgedVerdicts
 from genrm_cli.groups.group import JudgedGroup
@@ -125,8 +126,7 @@ def _estimate(
     return [each.without_errors() for each in estimates]
 
 
-@dataclass(frozen=True, slots=True)
-class _EstimatedGroup:
+class _EstimatedGroup(Struct, frozen=True):
     """A group with its base scores.
 
     Attributes:

@@ -1,11 +1,11 @@
 """Replies and refusals, without an HTTP library."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class JsonReply:
+
+class JsonReply(Struct, frozen=True):
     """A reply: JSON and the HTTP status."""
 
     content: Any

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -96,8 +97,7 @@ class AccessLimits:
         return bytes(body)
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedEndpoint:
+class GuardedEndpoint(Struct, frozen=True):
     """An ASGI endpoint behind a gate, which turns errors into replies."""
 
     answer: Answer

@@ -1,7 +1,8 @@
 """Parse compare requests, and render the reply to one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.group import Group

@@ -1,14 +1,17 @@
 """State that all parts of a run share."""
 
 import asyncio
+import dataclasses
 import signal
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from genrm_cli.groups.check import judge_specs, open_options
 from genrm_cli.groups.compile import compile_plan
@@ -70,7 +73,7 @@ class RunContext:
         """Options of the judges."""
         options = open_options(self.settings, api_keys=self.api_keys)
         limits = limits_of_shard(options.limits, self.shard)
-        return replace(options, limits=limits, started_s=self.started_s)
+        return dataclasses.replace(options, limits=limits, started_s=self.started_s)
 
     @property
     def shard(self) -> Shard | None:

@@ -1,10 +1,12 @@
 """Estimate the cost of a run before it is paid for, less what its journal holds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from math import floor
 from statistics import fmean
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from genrm_cli.errors import UsageError, counted
 from genrm_cli.groups.asking.stages import count_requests
@@ -16,6 +18,7 @@ from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.index import InputIndex, correct_plan, count_planned
 from genrm_cli.jobs.journals import has_remote_judge, known_journal
+from genrm_cli.json_types import Record
 from genrm_cli.judging.engine import JudgeSet
 from genrm_cli.judging.journal import Journal
 from genrm_cli.judging.lookup import ProfileSource, source_of_profile
@@ -38,8 +41,7 @@ _NOTHING_SHOWN: dict[type, Prompt] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunEstimate:
+class RunEstimate(Struct, frozen=True):
     """The estimated needs of a run.
 
     Attributes:
@@ -74,9 +76,10 @@ class RunEstimate:
             f"from {self.tokens_from}){cost}"
         )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Record:
         """Return the estimate, JSON-ready."""
-        return asdict(self)
+        estimate: Record = to_builtins(self)
+        return estimate
 
 
 def estimate_run(

@@ -7,8 +7,10 @@ disk, and a group is read back when it is judged.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, Message, SettingRef
 from genrm_cli.groups.group import Group
@@ -38,8 +40,7 @@ _SEE_FIELDS = "; `genrm validate` names the fields."
 _NAMED = 3  # lines that an error names: enough to see whether they have something in common
 
 
-@dataclass(frozen=True, slots=True)
-class Reject:
+class Reject(Struct, frozen=True):
     """A line that could not be read, the reason, and its beginning.
 
     Attributes:

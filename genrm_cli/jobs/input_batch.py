@@ -8,15 +8,18 @@ because all inputs share it.
 """
 
 import asyncio
+import dataclasses
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from genrm_cli.errors import (
     INTERRUPTED,
@@ -62,8 +65,7 @@ _SMALL_BYTES = 1_000_000
 _SMALL_IN_LANE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadFieldEvent(Event):
+class UnreadFieldEvent(Event, frozen=True):
     """All responses of each prompt are equal, and a field beside them is not."""
 
     severity = Severity.WARNING
@@ -75,8 +77,7 @@ class UnreadFieldEvent(Event):
         return Message.of(f"{self.input}: ", self.detail, ".")
 
 
-@dataclass(frozen=True, slots=True)
-class FileEvent(Event):
+class FileEvent(Event, frozen=True):
     """An input is done, failed, or left to the next run."""
 
     result: Decision
@@ -101,8 +102,7 @@ class FileEvent(Event):
         return self.result.as_dict()
 
 
-@dataclass(slots=True)
-class BatchReport:
+class BatchReport(Struct):
     """The results of all inputs of a run.
 
     Attributes:
@@ -114,7 +114,7 @@ class BatchReport:
 
     alone: bool = False
     keeps: bool = False
-    results: list[Decision] = field(default_factory=list)
+    results: list[Decision] = []
     last: Decision | None = None
     judges: Sequence[JudgeSpec] = ()
     counts: Counter[Status] = field(default_factory=Counter)
@@ -210,7 +210,7 @@ async def score_inputs(
     threads = ThreadPoolExecutor(4 + 3 * lanes * _SMALL_IN_LANE)
     try:
         async with cancelled_by_signals(), opened as judges, open_exchange(run) as exchange:
-            of_batch = replace(run, threads=threads, exchange=exchange)
+            of_batch = dataclasses.replace(run, threads=threads, exchange=exchange)
             await _BatchRun(of_batch, report, judges).score_all(inputs, lanes)
     except BaseExceptionGroup as group:
         error = first_error_of(group)
@@ -222,8 +222,7 @@ async def score_inputs(
     return report
 
 
-@dataclass(slots=True)
-class _BatchRun:
+class _BatchRun(Struct):
     """One run over many inputs."""
 
     run: RunContext
@@ -340,7 +339,7 @@ class _BatchRun:
     def _input_run(self) -> Iterator[RunContext]:
         counts = self.run.progress.begin()
         try:
-            yield replace(self.run, metrics=counts, stop=threading.Event())
+            yield dataclasses.replace(self.run, metrics=counts, stop=threading.Event())
         finally:
             self.run.progress.end(counts)
             self.report.judges = self.judges.specs

@@ -12,11 +12,12 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
 from glob import escape, glob
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from msgspec import Struct, to_builtins
 
 from genrm_cli.errors import InputError, StoppedError, UsageError, naming
 from genrm_cli.groups.compile import asks_for_verdicts
@@ -39,8 +40,7 @@ _SUFFIX = ".journal.sqlite"
 _IMPORTED_AT_ONCE = 10_000  # entries of one transaction; an interrupted run stops in between
 
 
-@dataclass(frozen=True, slots=True)
-class JournalDamagedEvent(Event):
+class JournalDamagedEvent(Event, frozen=True):
     """A journal holds verdicts that cannot be read."""
 
     severity = Severity.WARNING
@@ -238,8 +238,7 @@ def whole_journal(path: str) -> str:
     return re.sub(rf"\.shard-\d+-of-\d+{re.escape(_SUFFIX)}$", _SUFFIX, path)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """The task of a run, as its journal records it.
 
     Attributes:
@@ -264,7 +263,7 @@ def note_job(journal: Journal | None, output: str, inputs: Sequence[str], run: R
     kept = {name: getattr(run.settings, name) for name in _OF_JOB}
     job = Job(place_of(output), tuple(map(place_of, inputs)), Settings(**kept))
     # Escaped: a path may hold bytes that are no text.
-    journal.note_job(job.output, json.dumps(asdict(job)))
+    journal.note_job(job.output, json.dumps(to_builtins(job)))
 
 
 def iter_jobs(journal: Journal) -> Iterator[Job]:

@@ -13,7 +13,6 @@ The steps have one order, because each needs what the one before decided:
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -40,8 +39,7 @@ Keep = Callable[[Tag, JudgedGroup], None]
 """Takes each group as it is finished, with the tag that names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanEvent(Event):
+class PlanEvent(Event, frozen=True):
     """The calls that are left to make, for one input if it is named."""
 
     input: str | None
@@ -53,7 +51,7 @@ class PlanEvent(Event):
 
     def as_dict(self) -> Record:
         """Return the fields of a log line."""
-        named = {} if self.input is None else {"input": self.input}
+        named: Record = {} if self.input is None else {"input": self.input}
         return named | self.estimate.as_dict()
 
 

@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import time
 import uuid
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self
 
 import orjson
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError, StorageError, naming
 from genrm_cli.jobs.context import RunContext
@@ -29,8 +29,7 @@ _AGE_S = 10.0  # of verdicts that a lost machine may cost
 _RETRY_S = 5.0  # after the attempts of a request, which take half a minute
 
 
-@dataclass(frozen=True, slots=True)
-class CopyFailingEvent(Event):
+class CopyFailingEvent(Event, frozen=True):
     """Verdicts of the journal could not be copied to their folder."""
 
     severity = Severity.WARNING

@@ -5,10 +5,13 @@ and appear together at the end. The input is read twice, first to index it and t
 lines back; one that changed in between is refused.
 """
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, JudgeError
 from genrm_cli.jobs.context import RunContext
@@ -85,16 +88,15 @@ async def ask_task(task: Task, run: RunContext, judges: OpenJudges) -> None:
         # The run that concludes computes components that need no judge: a shard would pay for their
         # time, and drop the result.
         rewards = index.plan.rewards
-        without = replace(rewards, settings=replace(rewards.settings, components=()))
-        index.plan = replace(index.plan, rewards=without)
+        without = dataclasses.replace(rewards.settings, components=())
+        index.plan = replace(index.plan, rewards=replace(rewards, settings=without))
         async with open_journal(task.places.journal_uri, run) as journal:
             note_job(journal, task.places.scored, [file.uri for file in task.files], run)
             outcomes = opened.enter_context(OutcomeStore())
             await judge_input(index, task.uri, run, judges, journal, outcomes)
 
 
-@dataclass(frozen=True, slots=True)
-class _InputWork:
+class _InputWork(Struct, frozen=True):
     """One input in progress, with its open files; closing it discards outputs that have not
     appeared.
     """

@@ -1,8 +1,10 @@
 """Shards: groups divided among runs that only ask the judge; another run concludes."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings import Settings
@@ -11,8 +13,7 @@ from genrm_cli.settings.judge_settings import LimitSettings
 _SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")  # "0/4"; a million shards at most
 
 
-@dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """One of `count` shards, numbered from 0."""
 
     number: int

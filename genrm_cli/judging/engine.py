@@ -15,9 +15,11 @@ import math
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.judging.journal import Journal
@@ -76,14 +78,16 @@ class LexicalJudge(Judge):
         return Outcome(judge_lexically(prompt))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallPolicy:
+class RecallPolicy(Struct, frozen=True, kw_only=True):
     """Which requests a run recalls from a journal, and which it asks."""
 
     only_failed: bool = False  # ask only requests that failed before
     only_known: bool = False  # ask nothing
     with_failures: bool = False  # also recall failures
     with_replies: bool = False  # also recall the judge's replies, which takes longer
+
+
+_USUAL = RecallPolicy()
 
 
 class CachedJudge(Judge):
@@ -97,11 +101,11 @@ class CachedJudge(Judge):
         self,
         judge: RemoteJudge,
         journal: Journal | None = None,
-        policy: RecallPolicy = RecallPolicy(),
+        policy: RecallPolicy = _USUAL,
     ) -> None:
         self._judge = judge
         self._journal = journal
-        self._policy = RecallPolicy() if journal is None else policy
+        self._policy = _USUAL if journal is None else policy
         self._in_flight: dict[bytes, asyncio.Future[Outcome]] = {}
         self._recent: OrderedDict[bytes, Outcome] = OrderedDict()
 

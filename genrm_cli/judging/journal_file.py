@@ -156,7 +156,7 @@ def entry_of(
             fields[_ESTIMATED] = outcome.estimated_replies
         if any(outcome.shortened):
             fields[_SHORTENED] = outcome.shortened
-        fields[type(result).__name__.lower()] = result
+        fields[type(result).__name__.lower()] = msgspec.to_builtins(result)
     body = orjson.dumps(fields).decode()
     return Entry(key, kind, judge, at, body, _checksum(key, body), reply)
 

@@ -7,13 +7,14 @@ rubric set."""
 import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension

@@ -9,9 +9,11 @@ its own until the second one has come.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.client import CallError, reported_error
@@ -30,8 +32,7 @@ _NO_REPLY = Failure(FailureKind.NOT_ASKED, "no reply")
 _NOT_RUN = "batch_"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRequest:
+class PendingRequest(Struct, frozen=True):
     """A request without a verdict.
 
     Attributes:

@@ -23,11 +23,12 @@ import math
 import random
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import Message
 from genrm_cli.judging.client import NO_KEY, CallError, KeyMask
@@ -79,8 +80,7 @@ _UNPROBED = "not probed"
 _CONTEXT_WORDS = re.compile("context|model_length|window", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
+class _Sent(Struct, frozen=True):
     """A request as it is sent.
 
     Attributes:

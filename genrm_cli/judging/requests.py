@@ -1,8 +1,9 @@
 """Prompts for a judge, its replies, and requests."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from genrm_cli.neutralise.forms import Forms
 from genrm_cli.texts.tokens import estimate_tokens
@@ -11,8 +12,7 @@ from genrm_cli.verdicts import Outcome
 Images = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenForms:
+class BrokenForms(Struct, frozen=True):
     """The forms of verdicts, markers and tokens that were broken up in the texts of a prompt.
 
     Attributes:
@@ -29,8 +29,7 @@ class BrokenForms:
         return bool(quoted) and any(map(quoted.issubset, self.in_responses))
 
 
-@dataclass(frozen=True, slots=True)
-class PairwisePrompt:
+class PairwisePrompt(Struct, frozen=True):
     """A conversation and two responses to it, to be compared.
 
     Attributes:
@@ -46,7 +45,7 @@ class PairwisePrompt:
     response_2: str
     principle: str | None = None
     reference: str | None = None
-    images: Images = field(default=(), compare=False)  # equal texts have equal images
+    images: Images = ()
     broken: BrokenForms | None = None
 
     @property
@@ -55,8 +54,7 @@ class PairwisePrompt:
         return self.response_1, self.response_2
 
 
-@dataclass(frozen=True, slots=True)
-class ListwisePrompt:
+class ListwisePrompt(Struct, frozen=True):
     """A conversation and one response to it, or those of a group, to be graded.
 
     `background` is further context for the judge, such as the goal and the constraints of a
@@ -69,12 +67,11 @@ class ListwisePrompt:
     background: str | None = None
     reference: str | None = None
     criteria: Sequence[tuple[str, float]] = ()
-    images: Images = field(default=(), compare=False)
+    images: Images = ()
     broken: BrokenForms | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChatPrompt:
+class ChatPrompt(Struct, frozen=True):
     """A conversation to continue: a chat model is asked for its next turn, and no response is
     judged.
     """
@@ -174,8 +171,7 @@ class RequestId(NamedTuple):
     shown: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class ExtraCalls:
+class ExtraCalls(Struct):
     """How many more calls may be made about a group than its plan has.
 
     Replacements of failed comparisons and second calls for one comparison take from it; retries

@@ -1,13 +1,13 @@
 """Spread and discrimination of the components of a run."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+
+from msgspec import field, to_builtins
 
 from genrm_cli.metrics.running_stats import Mergeable, RunningStats, Statistics, has_spread
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComponentSummary(Statistics):
+class ComponentSummary(Statistics, frozen=True, kw_only=True):
     """The values of one component over a run.
 
     Attributes:
@@ -22,7 +22,6 @@ class ComponentSummary(Statistics):
     discriminating_share: float | None
 
 
-@dataclass(slots=True)
 class ComponentMetrics(Mergeable):
     """The metrics of one component over the groups of a run, in constant memory."""
 
@@ -44,7 +43,7 @@ class ComponentMetrics(Mergeable):
     def summary(self) -> ComponentSummary:
         """Return the statistics so far."""
         return ComponentSummary(
-            **asdict(self.spread.summary()),
+            **to_builtins(self.spread.summary()),
             missing=self.missing,
             groups=self.groups,
             discriminating_share=self.groups_with_spread / self.groups if self.groups else None,

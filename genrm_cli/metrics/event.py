@@ -15,9 +15,11 @@ here `worker_lost`, and its fields."""
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from enum import Enum, auto
 from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
@@ -33,8 +35,7 @@ class Severity(Enum):
     ERROR = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something that happened in a run.
 
     Attributes:
@@ -60,7 +61,7 @@ class Event:
 
     def as_dict(self) -> Record:
         """Return the fields of a log line."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return asdict(self)
 
     @classmethod
     def kind(cls) -> str:

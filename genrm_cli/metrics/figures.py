@@ -17,9 +17,11 @@ that decides: a reliability of .7996 that is not high is not shown as 0.80.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from dataclasses import dataclass, fields, is_dataclass, replace
 from traceback import extract_tb
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from genrm_cli.errors import FigureError, GenrmError, StoppedError
 
@@ -43,18 +45,15 @@ def rounded_all(values: Iterable[float]) -> list[float]:
 
 
 def rounded_figures(figures: _T) -> _T:
-    """Return figures with every number rounded that is no integer: in dataclasses, tables, tuples.
+    """Return figures with every number rounded that is no integer: in records, tables, tuples.
 
     Integrals, exponentials and sums in another order then give the same metrics file everywhere.
     """
     result: Any = figures
     if isinstance(figures, float):
         result = rounded(figures)
-    elif is_dataclass(figures) and not isinstance(figures, type):
-        names = [each.name for each in fields(figures)]
-        result = replace(
-            figures, **{name: rounded_figures(getattr(figures, name)) for name in names}
-        )
+    elif isinstance(figures, Struct):
+        result = replace(figures, **rounded_figures(asdict(figures)))
     elif isinstance(figures, Mapping):
         result = {name: rounded_figures(value) for name, value in figures.items()}
     elif type(result) is tuple:
@@ -62,8 +61,7 @@ def rounded_figures(figures: _T) -> _T:
     return cast(_T, result)
 
 
-@dataclass(frozen=True, slots=True)
-class FigureForm:
+class FigureForm(Struct, frozen=True):
     """How a figure and its interval are printed; what is unknown is `-`.
 
     Attributes:

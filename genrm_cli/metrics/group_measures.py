@@ -2,8 +2,9 @@
 
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from genrm_cli.metrics.figures import FigureForm
 from genrm_cli.metrics.running_stats import ExpectedSignal, has_spread
@@ -23,8 +24,7 @@ EFFECT = FigureForm(2, (-STRONG_LENGTH, 0.0, STRONG_LENGTH), "+")
 _LEAST_POINTS = 3  # two points always correlate perfectly
 
 
-@dataclass(frozen=True)
-class GroupMeasures:
+class GroupMeasures(Struct, frozen=True, dict=True):
     """The signal in a group; "not measurable" is None, never 0.
 
     Attributes:

@@ -6,8 +6,9 @@ others. Their correlation within groups is the reliability of half of the verdic
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.group_measures import RELIABILITY
@@ -30,8 +31,7 @@ class HalfSums(NamedTuple):
     both: float
 
 
-@dataclass(frozen=True, slots=True)
-class HalfPlanSummary:
+class HalfPlanSummary(Struct, frozen=True):
     """The reliability of a run by its halves, with its 95 % interval."""
 
     groups: int
@@ -53,7 +53,6 @@ class HalfPlanSummary:
         return self.high < interval[0] - _APART
 
 
-@dataclass(slots=True)
 class HalfPlans(Mergeable):
     """Sums over groups, from which the correlation of halves and its error follow."""
 

@@ -3,9 +3,9 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from genrm_cli.metrics.running_stats import LEAST_SPREAD, Mergeable
@@ -14,8 +14,7 @@ from genrm_cli.pairing.pairs import Comparison
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict, preferred
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelMember:
+class PanelMember(Struct, frozen=True, kw_only=True):
     """One judge of a panel; `first_place_win_rate` is None for a judge that grades."""
 
     judge: str
@@ -24,8 +23,7 @@ class PanelMember:
     first_place_win_rate: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelSummary:
+class PanelSummary(Struct, frozen=True, kw_only=True):
     """The agreement of the judges of a panel.
 
     Attributes:
@@ -38,7 +36,6 @@ class PanelSummary:
     correlation: float | None
 
 
-@dataclass(slots=True)
 class Alpha(Mergeable):
     """Krippendorff's alpha for interval data, over units added one by one.
 
@@ -78,7 +75,6 @@ class Alpha(Mergeable):
         return 1.0 - self._within / expected if expected > 0 else None
 
 
-@dataclass(slots=True)
 class PanelMetrics(Mergeable):
     """Counts of a panel, in constant memory. Only counts of the same panel can be merged.
 

@@ -9,11 +9,12 @@ reliability of a run gives s, and s the reliability of every other plan.
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from genrm_cli.metrics.figures import rounded
@@ -36,8 +37,7 @@ _LEAST_LOG = math.log(1e-9)
 _MOST_LOG = math.log(1e9)
 
 
-@dataclass(frozen=True, slots=True)
-class RingsNeeded:
+class RingsNeeded(Struct, frozen=True):
     """Rings, or repeats of lists, at which the mean reliability of a run reaches `RELIABLE_FROM`.
 
     Each is None where comparing every pair in both orders, or 64 repeats, would not suffice.

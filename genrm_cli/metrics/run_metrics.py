@@ -3,8 +3,9 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import field
 
 from genrm_cli.metrics.component_metrics import ComponentMetrics
 from genrm_cli.metrics.figures import attempt
@@ -36,7 +37,6 @@ COMPONENT_FIGURES = ("components", "reward_sources")
 MOST_FAILING = 10  # texts with most failures, which a run names
 
 
-@dataclass(slots=True)
 class RunMetrics(Mergeable):
     """Counts and statistics of a run over one input. Those of several inputs can be merged.
 
@@ -78,9 +78,9 @@ class RunMetrics(Mergeable):
     stopped_by: StoppedBy | None = None
     latency: Latencies = field(default_factory=Latencies)
     failures_by_kind: Counter[str] = field(default_factory=Counter)
-    failure_examples: dict[str, str] = field(default_factory=dict)
+    failure_examples: dict[str, str] = {}
     failed_requests: CountOf = field(default_factory=CountOf)
-    failing_texts: dict[str, FailingText] = field(default_factory=dict)
+    failing_texts: dict[str, FailingText] = {}
     calls: int = 0
     retries: int = 0
     prompt_tokens: int = 0
@@ -92,7 +92,7 @@ class RunMetrics(Mergeable):
     reward: RunningStats = field(default_factory=RunningStats)
     statuses: Counter[str] = field(default_factory=Counter)
     unscored_reasons: Counter[Reason] = field(default_factory=Counter)
-    unscored_examples: dict[str, str] = field(default_factory=dict)
+    unscored_examples: dict[str, str] = {}
     unscored_in_groups: int = 0
     rollouts_in_groups: int = 0
     rewards_on_defaults: int = 0
@@ -111,12 +111,12 @@ class RunMetrics(Mergeable):
     groups_noisy: int = 0
     groups_of_unknown_reliability: int = 0
     panel: PanelMetrics | None = None
-    components: dict[str, ComponentMetrics] = field(default_factory=dict)
+    components: dict[str, ComponentMetrics] = {}
     component_failures: Counter[str] = field(default_factory=Counter)
     gated: int = 0
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
     shares: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    failed_figures: dict[str, str] = field(default_factory=dict)
+    failed_figures: dict[str, str] = {}
 
     @property
     def finished(self) -> int:

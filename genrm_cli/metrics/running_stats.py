@@ -6,11 +6,11 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from statistics import NormalDist, fmean
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from msgspec import Struct, field
 
 from genrm_cli.metrics.figures import FigureForm
 
@@ -38,15 +38,13 @@ def sample_variance(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
-class Mergeable:
-    """A dataclass of counts. Counts of two parts of a run are merged field by field."""
-
-    __slots__ = ()
+class Mergeable(Struct):
+    """Counts. Counts of two parts of a run are merged field by field."""
 
     def merge(self, other: Self) -> None:
         """Add the counts of another part of the run, which must not change during the call."""
-        for each in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            setattr(self, each.name, _merged(getattr(self, each.name), getattr(other, each.name)))
+        for name in self.__struct_fields__:
+            setattr(self, name, _merged(getattr(self, name), getattr(other, name)))
 
 
 def _merged(mine: Any, theirs: Any) -> Any:
@@ -74,8 +72,7 @@ def _merged(mine: Any, theirs: Any) -> Any:
     return mine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class Statistics(Struct, frozen=True, kw_only=True):
     """Mean, population standard deviation and range of some numbers; None without a number."""
 
     count: int
@@ -85,8 +82,7 @@ class Statistics:
     max: float | None
 
 
-@dataclass(slots=True)
-class RunningStats:
+class RunningStats(Struct):
     """Mean, deviation and range of a stream of numbers, kept in constant memory.
 
     Source: Welford's recurrence, Technometrics 4 (1962) 419.
@@ -152,8 +148,7 @@ _LATENCY_STEP = 1.1
 _LEAST_LATENCY_S = 0.001  # no call over a network is faster
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencySummary:
+class LatencySummary(Struct, frozen=True, kw_only=True):
     """Latencies in seconds."""
 
     mean_s: float | None
@@ -161,7 +156,6 @@ class LatencySummary:
     p99_s: float | None
 
 
-@dataclass(slots=True)
 class Latencies(Mergeable):
     """A histogram of latencies with buckets that grow by a tenth."""
 
@@ -246,8 +240,7 @@ def joint_z_95(comparisons: int) -> float:
     return NormalDist().inv_cdf(1 - 0.025 / max(1, comparisons))
 
 
-@dataclass(frozen=True, slots=True)
-class Estimated:
+class Estimated(Struct, frozen=True):
     """A figure with its 95 % interval; None if unknown."""
 
     value: float | None
@@ -259,15 +252,13 @@ class Estimated:
         return form.text(self.value, self.low, self.high)
 
 
-@dataclass(frozen=True, slots=True)
-class Mean(Estimated):
+class Mean(Estimated, frozen=True):
     """A mean over groups or rollouts."""
 
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Share(Estimated):
+class Share(Estimated, frozen=True):
     """A share of a count."""
 
     count: int

@@ -1,8 +1,9 @@
 """Rewards of sessions by what was played: scenario, difficulty, risk, client, identity and end."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import combinations
+
+from msgspec import Struct
 
 from genrm_cli.metrics.running_stats import (
     Estimated,
@@ -15,8 +16,7 @@ from genrm_cli.metrics.running_stats import (
 _OF_SCENARIO = ("difficulty", "risk_level", "client_profile", "identity")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True, kw_only=True):
     """Rewards of sessions.
 
     Attributes:
@@ -29,14 +29,13 @@ class SessionSummary:
     identities: Mapping[str, Estimated]
 
 
-@dataclass(slots=True)
 class SessionMetrics(Mergeable):
     """Running rewards of sessions by field and value, and by identity and scenario; empty if no
     record has a scenario.
     """
 
-    by: dict[str, dict[str, RunningStats]] = field(default_factory=dict)
-    identities: dict[str, dict[str, RunningStats]] = field(default_factory=dict)
+    by: dict[str, dict[str, RunningStats]] = {}
+    identities: dict[str, dict[str, RunningStats]] = {}
 
     def add(
         self,

@@ -3,7 +3,8 @@ eval`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from genrm_cli.metrics.running_stats import Mergeable
 from genrm_cli.pairing.pairs import Comparison
@@ -18,7 +19,6 @@ Verdicts = Mapping[Comparison, Verdict]
 """Verdicts of one judge by the rollout shown first, the one shown second, and the repeat."""
 
 
-@dataclass(slots=True)
 class FailingText(Mergeable):
     """The failed requests that show one rollout.
 
@@ -32,7 +32,6 @@ class FailingText(Mergeable):
     cause: str
 
 
-@dataclass(slots=True)
 class CountOf(Mergeable):
     """How many of some things have a property: `count` of `of`."""
 
@@ -45,7 +44,6 @@ class CountOf(Mergeable):
         self.of += of
 
 
-@dataclass(slots=True)
 class Agreement(Mergeable):
     """Agreement of two verdicts on one pair about the preferred response; a tie agrees only with a
     tie.
@@ -64,7 +62,6 @@ class Agreement(Mergeable):
         return self.agreeing / self.pairs if self.pairs else None
 
 
-@dataclass(slots=True)
 class VerdictCounts(Mergeable):
     """Counts of verdicts on pairs.
 

@@ -10,7 +10,6 @@ Patterson and E. R. Williams, Biometrika 63 (1976) 83.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 from random import Random
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from genrm_cli.pairing.pairs import generator_of, permutation
 
@@ -40,8 +40,7 @@ class RolloutList(NamedTuple):
     repeat: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListPlan:
+class ListPlan(Struct, frozen=True):
     """The lists to judge in each group; the fields are the settings of the same names.
 
     Attributes:

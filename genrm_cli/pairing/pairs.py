@@ -10,7 +10,6 @@ in the other order."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from heapq import heappop, heappush
@@ -18,6 +17,8 @@ from itertools import combinations
 from math import floor, gcd
 from random import Random
 from typing import NamedTuple
+
+from msgspec import Struct
 
 _Pairs = list[tuple[int, int]]
 AGAINST_FIRST = "against_first"
@@ -34,8 +35,7 @@ class Comparison(NamedTuple):
     judge_idx: int
 
 
-@dataclass(frozen=True, slots=True)
-class PairingPlan:
+class PairingPlan(Struct, frozen=True):
     """The comparisons to make in each group; the fields are the settings of the same names.
 
     Attributes:

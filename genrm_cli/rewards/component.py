@@ -26,8 +26,9 @@ group `genrm.components` of an installed package."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from genrm_cli.errors import UsageError
 from genrm_cli.json_types import JsonObject
@@ -46,8 +47,7 @@ MOST = 1e9
 """The maximum value of a component: sums and squares of larger values would overflow."""
 
 
-@dataclass(slots=True)
-class Column:
+class Column(Struct):
     """One component of all rollouts of a group, in its order; None for a missing value, and
     `failure` why.
 
@@ -55,7 +55,7 @@ class Column:
     """
 
     values: Values
-    notes: list[Any] = field(default_factory=list)
+    notes: list[Any] = []
     failure: str | None = None
 
     def note(self, index: int) -> Any:
@@ -111,8 +111,7 @@ def _is_value(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and -MOST <= value <= MOST)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LocalKind(ComponentKind):
+class LocalKind(ComponentKind, frozen=True, kw_only=True):
     """A kind that needs neither judge nor verdict; if it is `of_a_group`, rollouts of different
     prompts have no values.
 
@@ -124,8 +123,7 @@ class LocalKind(ComponentKind):
     of_a_group: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupKind(ComponentKind):
+class GroupKind(ComponentKind, frozen=True, kw_only=True):
     """A kind that is computed from the verdicts on a group, or from other components of it
     (`inputs`).
 

@@ -4,8 +4,9 @@ rollout of a group.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from genrm_cli.metrics.figures import rounded, rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
@@ -116,8 +117,7 @@ def weight_of(
     return reliability if kind == "reliability" and reliability is not None else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Total:
+class Total(Struct, frozen=True):
     """The derivation of a reward from components.
 
     Attributes:

@@ -2,16 +2,15 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations, count
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.neutralise.forms import fold
 
 
-@dataclass(frozen=True, slots=True)
-class Clusters:
+class Clusters(Struct, frozen=True):
     """The number and the size of the cluster of near-duplicates of each rollout; None and 1 without
     a response.
 

@@ -5,8 +5,10 @@ Source of every formula here: NVIDIA NeMo Gym, `genrm_compare`, `apply_length_bo
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from genrm_cli.settings.components import Shaping
 from genrm_cli.texts.late_pattern import late_pattern
@@ -54,8 +56,7 @@ def measure_text(
     return TextShape(*lengths, style_density(answer, as_gym=as_gym))
 
 
-@dataclass(slots=True)
-class Adjustments:
+class Adjustments(Struct):
     """The terms added to one rollout's base score, on its scale."""
 
     reasoning_bonus: float = 0.0
@@ -70,8 +71,7 @@ class Adjustments:
 
     def as_dict(self) -> dict[str, float]:
         """Return the terms by name."""
-        # `asdict` would copy each term, and take ten times as long.
-        return {name: getattr(self, name) for name in self.__slots__}
+        return asdict(self)
 
 
 def plan_adjustments(

@@ -7,7 +7,8 @@ Source: NVIDIA-NeMo/Gym 07d6b0d0 `resources_servers/genrm_compare/{app,utils}.py
 """
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rollouts.group_keys import digest_of_key

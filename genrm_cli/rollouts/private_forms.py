@@ -4,8 +4,9 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 MARKS = {"email": "[EMAIL]", "identity": "[IDENTITY]", "phone": "[PHONE]"}  # masked in this order
 
@@ -19,8 +20,7 @@ LETTER = (
 _GROUP_END = re.compile(rf"[0-9A-Z](?=[{SPACES}]|$)")
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Struct, frozen=True, dict=True):
     """One way to write private data. The group `it` is masked as far as it passes the check."""
 
     regex: str

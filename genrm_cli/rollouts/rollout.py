@@ -5,11 +5,12 @@ A response holds text, tool calls and reasoning of the policy, and what the envi
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import dropwhile, takewhile
 from typing import NamedTuple, Self
+
+from msgspec import Struct
 
 from genrm_cli.errors import BadInputLineError
 from genrm_cli.verdicts import Explanation
@@ -49,18 +50,7 @@ class Criterion(NamedTuple):
     points: float = 1.0
 
 
-class _Part:
-    """An item as pickle keeps it: by its values, as by default each passes through Python."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple[object, ...]:
-        names: Iterable[str] = self.__slots__
-        return type(self), tuple(getattr(self, name) for name in names)
-
-
-@dataclass(frozen=True, slots=True)
-class Text(_Part):
+class Text(Struct, frozen=True):
     """Text that the policy wrote for its reader; `stripped_tokens` of a chat template were removed
     from its end.
     """
@@ -69,8 +59,7 @@ class Text(_Part):
     stripped_tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning(_Part):
+class Reasoning(Struct, frozen=True):
     """Reasoning of the policy, not shown to a judge; unless it `is_opened`, only a closing tag says
     what it is.
     """
@@ -79,31 +68,27 @@ class Reasoning(_Part):
     is_opened: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal(_Part):
+class Refusal(Struct, frozen=True):
     """A refusal that the server marked as such."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall(_Part):
+class ToolCall(Struct, frozen=True):
     """A tool call; the arguments are JSON text, or whatever the policy wrote instead."""
 
     name: str
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult(_Part):
+class ToolResult(Struct, frozen=True):
     """The result of a tool call."""
 
     text: str
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Media(_Part):
+class Media(Struct, frozen=True):
     """An image, a file or another part that is not text; `url`, also `data:`, of an image that
     could be shown.
     """
@@ -247,8 +232,7 @@ class UnreadableRecordError(BadInputLineError):
     """A line is JSON, but no rollout can be read from it; the message says why."""
 
 
-@dataclass(frozen=True)
-class Rollout:
+class Rollout(Struct, frozen=True, dict=True):
     """One response (or episode) of the policy to one task.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 BLOCK_ROWS = 1 << 20  # looked at in one step
@@ -56,8 +56,7 @@ class TornPrompts:
         return int((np.unique(np.concatenate(self._prompts), return_counts=True)[1] > 1).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroups:
+class RowGroups(Struct, frozen=True):
     """Rows sorted by key, and where each group starts and ends among them; groups by first
     appearance.
     """

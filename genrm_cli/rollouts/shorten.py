@@ -4,8 +4,9 @@ Tokens are estimated, since a judge's tokeniser is not at hand and requests must
 every run."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.views import SharedView, neutralise

@@ -6,9 +6,11 @@ Shown text cannot imitate a marker."""
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Literal, TypeGuard
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.neutralise.forms import Forms, visible
 from genrm_cli.rollouts.reading.values import json_in, object_or_empty
@@ -48,8 +50,7 @@ _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 _HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class ViewOptions:
+class ViewOptions(Struct, frozen=True):
     """Options for showing responses to a judge.
 
     Attributes:
@@ -106,8 +107,7 @@ SESSION_PRINCIPLE = (
 """The principle for sessions with a scenario, if neither the line nor the settings have one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedView:
+class SharedView(Struct, frozen=True):
     """The view of a group for a judge: one conversation, and one text per rollout in the group's
     order.
 
@@ -133,9 +133,9 @@ class SharedView:
     reference: str | None = None
     principle: str | None = None
     scenario: str | None = None
-    backgrounds: Mapping[int, str | None] = field(default_factory=dict)
-    criteria: Listed = field(default_factory=dict)
-    constraints: Listed = field(default_factory=dict)
+    backgrounds: Mapping[int, str | None] = {}
+    criteria: Listed = {}
+    constraints: Listed = {}
     shortened: tuple[int, ...] = ()
     list_size: int | None = None
     images: tuple[tuple[str, str], ...] = ()

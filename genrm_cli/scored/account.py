@@ -5,8 +5,9 @@ Summary, report, export and `--json` say it from here, so that they never differ
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.group_measures import RELIABILITY, reliability_word
@@ -49,8 +50,7 @@ def results_text(counts: ResultCounts) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class RunAccount:
+class RunAccount(Struct, frozen=True):
     """The account of a run over one input or many.
 
     Attributes:

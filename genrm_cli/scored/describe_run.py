@@ -4,10 +4,13 @@ inputs.
 
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+
+from msgspec import structs
+from msgspec.structs import replace
 
 from genrm_cli import __version__
 from genrm_cli.groups.check import judge_specs
@@ -29,7 +32,6 @@ from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.account import RunAccount
-from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.run_record import (
     FIGURES,
     FORMAT,
@@ -167,9 +169,8 @@ def run_record(
     damaged_verdicts: int | None = None,
 ) -> RunRecord:
     """Return the record of a finished input; see `RunRecord` for the arguments."""
-    record = extended(
-        RunRecord,
-        totals,
+    record = RunRecord(
+        **structs.asdict(totals),
         format=FORMAT,
         input=input_,
         output=output,
@@ -191,7 +192,7 @@ def run_record(
 
 def input_version(identity: InputIdentity) -> InputVersion:
     """Return the version of an input that was read."""
-    return extended(InputVersion, identity, place=place_of(identity.uri))
+    return InputVersion(**structs.asdict(identity), place=place_of(identity.uri))
 
 
 def judge_record(settings: Settings, judges: Sequence[JudgeSpec] | None = None) -> PanelRecord:

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.scored.run_record import FileRecord, RunRecord
@@ -32,8 +33,7 @@ REMEDY = (
 """The remedy for a file of the wrong kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredInput:
+class ScoredInput(Struct, frozen=True):
     """One output of `genrm score`.
 
     Attributes:

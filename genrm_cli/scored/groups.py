@@ -10,9 +10,10 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, SettingRef
 from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
@@ -30,14 +31,13 @@ from genrm_cli.storage.location import is_stream, sibling
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.spool import Pieces, Spool
 from genrm_cli.storage.store import Store
-from genrm_cli.typed_json import amended, parse_json
+from genrm_cli.typed_json import parse_json
 from genrm_cli.verdicts import Verdict
 
 OpenJournal = Callable[[str, Settings], AbstractContextManager[Journal | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredFile:
+class ScoredFile(Struct, frozen=True):
     """A file of scored lines; `sha256` is the digest of its lines, each with a newline."""
 
     identity: InputIdentity
@@ -146,7 +146,7 @@ class ScoredRun(AbstractContextManager["ScoredRun"]):
         # Parsed again: as objects, the comparisons of a run would take most of the memory.
         comparison = parse_json(ComparisonRecord, self._comparisons[number])
         if comparison.reply is None:
-            return amended(comparison, reply=self._reply_of(comparison))
+            return replace(comparison, reply=self._reply_of(comparison))
         return comparison
 
     def _reply_of(self, comparison: ComparisonRecord) -> str | None:

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations, permutations, zip_longest
+
+from msgspec import Struct
 
 from genrm_cli.groups.line_records import ComparisonRecord, FailureRecord, ScoredLine
 from genrm_cli.json_types import Record
@@ -21,19 +22,17 @@ _LEFT_OUT = FailureRecord(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredRollout:
+class ScoredRollout(Struct, frozen=True):
     """A rollout with its scored line, and the fields of the line that belong to it where they are
     needed.
     """
 
     rollout: Rollout
     line: ScoredLine
-    record: Record = field(default_factory=dict)
+    record: Record = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredGroup:
+class ScoredGroup(Struct, frozen=True):
     """The rollouts of one task by index, and the requests about them in the order of the
     comparisons file.
     """
@@ -67,8 +66,7 @@ def parse_scored_line(score: Score) -> ScoredLine:
         raise UnreadableRecordError(f"genrm: {error}; run `genrm score` on it again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class PairAnswer:
+class PairAnswer(Struct, frozen=True):
     """A request that shows a pair, and its verdict on the pair, or why there is none."""
 
     record: ComparisonRecord

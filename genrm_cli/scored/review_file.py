@@ -6,8 +6,9 @@ rollout, as in its `genrm` object, and a `status`; of several lines about one ro
 counts. Other keys (name, time, comment) are for people."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from genrm_cli.errors import InputError
 from genrm_cli.json_types import JsonObject
@@ -24,8 +25,7 @@ Status = Literal["approved", "pending", "held", "rejected"]
 STATUSES: tuple[str, ...] = get_args(Status)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReviewLine:
+class _ReviewLine(Struct, frozen=True):
     group: str
     index: int
     status: Status

@@ -11,6 +11,8 @@ from collections import OrderedDict
 from contextlib import AbstractContextManager
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import CallingTurn, Media, Rollout, Turn
 from genrm_cli.storage.spool import Pieces, Spool
@@ -48,7 +50,8 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def append(self, key: str | None, rollout: Rollout, value: _Kept) -> None:
         """Keep the rollout of the next row with its group key and a value."""
-        row = (key, self._keep_prompt(rollout), vars(rollout) | _SHARED, value)
+        own = replace(rollout, **_SHARED)
+        row = (key, self._keep_prompt(rollout), own, vars(rollout), value)
         self._rows.add(len(self._rows), pickle.dumps(row, pickle.HIGHEST_PROTOCOL))
 
     def _keep_prompt(self, rollout: Rollout) -> tuple[int, int]:
@@ -67,11 +70,11 @@ class RolloutStore(AbstractContextManager["RolloutStore[_Kept]"], Generic[_Kept]
 
     def read(self, row: int) -> tuple[str | None, Rollout, _Kept]:
         """Return the group key of a row, its rollout and its value."""
-        key, span, values, value = pickle.loads(self._rows[row])  # noqa: S301  (our own bytes)
+        row_bytes = self._rows[row]
+        key, span, own, computed, value = pickle.loads(row_bytes)  # noqa: S301  (our own bytes)
         prompt, tools, media = self._prompt_at(span)
-        # As unpickling does it: with what was computed, and without its checks.
-        rollout = Rollout.__new__(Rollout)
-        vars(rollout).update(values, prompt=prompt, tools=tools, prompt_media=media)
+        rollout = replace(own, prompt=prompt, tools=tools, prompt_media=media)
+        vars(rollout).update(computed)
         return key, rollout, value
 
     def _prompt_at(self, span: tuple[int, int]) -> _Prompt:

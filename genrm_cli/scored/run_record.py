@@ -1,8 +1,9 @@
 """The metrics file: the inputs, judges, settings and results of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Literal
+
+from msgspec import Struct
 
 from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.json_types import JsonObject, Record
@@ -24,8 +25,7 @@ FORMAT: Literal[1] = 1
 TrainOnIt = Literal["yes", "with care", "no", "unknown"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputVersion(InputIdentity):
+class InputVersion(InputIdentity, frozen=True, kw_only=True):
     """The version of an input that was read.
 
     Attributes:
@@ -36,8 +36,7 @@ class InputVersion(InputIdentity):
     place: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRecord:
+class FileRecord(Struct, frozen=True, kw_only=True):
     """The scored lines of one file of an input, by name in the folder of the set, and their
     source.
     """
@@ -47,8 +46,7 @@ class FileRecord:
     output_mark: Mark | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeRecord:
+class JudgeRecord(Struct, frozen=True, kw_only=True):
     """One judge and its profile.
 
     Attributes:
@@ -71,8 +69,7 @@ class JudgeRecord:
     compat: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PanelRecord(JudgeRecord):
+class PanelRecord(JudgeRecord, frozen=True, kw_only=True):
     """The judge of a run, or its panel, which only has a name. Without comparisons the name is
     None.
     """
@@ -85,8 +82,7 @@ class PanelRecord(JudgeRecord):
         return self.panel or (self,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraderRecord:
+class GraderRecord(Struct, frozen=True, kw_only=True):
     """The judge that grades a component."""
 
     model: str | None
@@ -95,8 +91,7 @@ class GraderRecord:
     profile_version: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RewardRecord:
+class RewardRecord(Struct, frozen=True, kw_only=True):
     """The parts of rewards besides verdicts.
 
     Attributes:
@@ -112,8 +107,7 @@ class RewardRecord:
     total: JsonObject | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTotals:
+class RunTotals(Struct, frozen=True, kw_only=True):
     """The settings of a run over one input or over many, its counts and statistics.
 
     Rates are None if nothing was counted; `RunMetrics` describes those that it computes.
@@ -240,13 +234,12 @@ class RunTotals:
 
 
 # Settings are declared before counts, the first of which is `lines`.
-_NAMES = [each.name for each in fields(RunTotals)]
-FIGURES = tuple(_NAMES[_NAMES.index("lines") :])
+_NAMES = RunTotals.__struct_fields__
+FIGURES = _NAMES[_NAMES.index("lines") :]
 """The counts and statistics of a run: all of its totals but the settings before them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord(RunTotals):
+class RunRecord(RunTotals, frozen=True, kw_only=True):
     """The metrics file of one input.
 
     Attributes:

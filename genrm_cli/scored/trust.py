@@ -1,8 +1,9 @@
 """Assess how far to trust the rewards of a run: an answer in words, with its reasons."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.figures import FigureForm
@@ -41,8 +42,7 @@ _WORDS: dict[Weight, TrainOnIt] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingFacts:
+class TrainingFacts(Struct, frozen=True):
     """The facts of a run that decide how far to trust it.
 
     Attributes:
@@ -81,8 +81,7 @@ SAID = ("figure", "found", "halves", "word", "advice", "contradiction")
 """The reliability of a run, in the words of its account."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """One reason for the answer: its weight, its text, and the tag of the groups behind it."""
 
     weight: Weight
@@ -90,8 +89,7 @@ class Ground:
     tag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """The answer and its reasons, the heaviest first."""
 
     weight: Weight

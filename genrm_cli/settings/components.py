@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Literal
 
+from msgspec import Struct
+
 from genrm_cli.errors import Part, UsageError
 from genrm_cli.extensions import Seam, extension_names, load_extension
 from genrm_cli.settings.kinds import Value
@@ -71,8 +73,7 @@ class Component:
         return None if value is None else str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComponentKind:
+class ComponentKind(Struct, frozen=True, kw_only=True):
     """A kind of component; subclasses in `genrm_cli.rewards.component` hold its computation.
 
     Attributes:

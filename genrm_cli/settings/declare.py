@@ -2,8 +2,11 @@
 
 import typing
 from collections.abc import Iterable
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, field, fields
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import Part, UsageError
@@ -27,8 +30,7 @@ ENVIRONMENT_PREFIX = "GENRM_"
 _METADATA = "setting"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Setting(Struct, frozen=True, kw_only=True):
     """One setting.
 
     Attributes:

@@ -7,9 +7,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from genrm_cli.catalog import REDACTIONS, listed
 
@@ -51,8 +52,7 @@ _REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
 _LEAST_LIKE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """A kind of value: its parser, what messages say is expected, and its placeholder in the help,
     if it has one.
 

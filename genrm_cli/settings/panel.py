@@ -1,9 +1,11 @@
 """The judges of a run, one or a panel of `[[judge]]` tables."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.checks import (
@@ -29,8 +31,7 @@ MAX_JUDGES = 16
 _LIMITS = frozenset(field.name for field in fields(LimitSettings))
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeConfig:
+class JudgeConfig(Struct, frozen=True):
     """One judge of a run.
 
     Attributes:

@@ -4,11 +4,12 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from genrm_cli.errors import Part, SettingRef, UsageError, naming
 from genrm_cli.settings.checks import each_of, text
@@ -71,8 +72,7 @@ class _Rank(IntEnum):
     FILE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """A value of a setting and its source; error messages about it begin with `where`."""
 
     value: Any
@@ -81,8 +81,7 @@ class _Choice:
     where: Part
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """A setting, its value, and its source in words: `flag`, `environment GENRM_X`, `default`,
     ...
     """

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, partial
 from typing import Any
 
+from msgspec import structs
+
 from genrm_cli.settings.conditions import unmet
 from genrm_cli.settings.declare import Setting, settings_of
 from genrm_cli.settings.file_settings import (
@@ -64,7 +66,7 @@ _PLAIN_TABLES = {"s3": ("storage", "s3")}
 def all_settings() -> tuple[Setting, ...]:
     """Return every setting that has a flag, in the order of the help."""
     return tuple(
-        replace(
+        structs.replace(
             each,
             subject=subject.name,
             panel=each.panel or _PANELS.get(subject.name, subject.name.title()),

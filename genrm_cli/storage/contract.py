@@ -5,8 +5,9 @@ with a `Location`, and one row in `REMOTE` of `storage/location.py`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from genrm_cli.errors import StorageError
 
@@ -25,8 +26,7 @@ class ListingDeniedError(StorageError):
     """These credentials may not list; they may still read and write what has a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputIdentity:
+class InputIdentity(Struct, frozen=True):
     """Identity of one version of an input; None for values that the storage does not provide.
 
     Attributes:
@@ -45,25 +45,23 @@ class InputIdentity:
     inode: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Identity of a written output; outputs of equal name and content differ in it.
 
     Attributes:
         upload: unique id stored with an object; None for a local file.
         mtime_ns: modification time of a local file; None for an object, which never changes in
             place.
-        sha256: digest of the stored bytes, if they were just written; not compared.
+        sha256: digest of the stored bytes, if they were just written.
     """
 
     size_bytes: int
     upload: str | None
     mtime_ns: int | None = None
-    sha256: str | None = field(default=None, compare=False)
+    sha256: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """A listed file or object, with its age in seconds, by the clock of the storage, at least 0."""
 
     identity: InputIdentity

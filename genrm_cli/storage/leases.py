@@ -15,13 +15,14 @@ import socket
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.contract import Found, ListingDeniedError
@@ -41,8 +42,7 @@ class LeaseLostError(StorageError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class OtherLease:
+class OtherLease(Struct, frozen=True):
     """A lease of another run, which expires after `expiry_s` without renewal; `since` is by the
     clock of its owner.
     """
@@ -67,8 +67,7 @@ class _LeaseContent(msgspec.Struct, frozen=True):
     expiry_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Struct, frozen=True):
     """A lease held by this run. All methods block on storage."""
 
     stem: str

@@ -1,19 +1,15 @@
 """Events of files of records."""
 
-from dataclasses import dataclass
-
 from genrm_cli.metrics.event import Event, Severity
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEvent(Event):
+class RecordedEvent(Event, frozen=True):
     """Files of records are complete; `output` is the one that readers wait for."""
 
     output: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFailedEvent(Event):
+class RecordFailedEvent(Event, frozen=True):
     """Files of records could not be completed."""
 
     severity = Severity.WARNING
@@ -27,8 +23,7 @@ class RecordFailedEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StorageFailedEvent(Event):
+class StorageFailedEvent(Event, frozen=True):
     """A server could not store what an answer depends on."""
 
     severity = Severity.WARNING

@@ -1,14 +1,17 @@
 """Inputs: the records of a local file, a standard stream or an S3 object."""
 
+import dataclasses
 import io
 import os
 import select
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, StoppedError, naming
 from genrm_cli.settings.file_settings import InputSettings
@@ -129,7 +132,9 @@ def open_source(uri: str, store: Store, limits: InputSettings, stop: Stop = neve
     if source.identity.size_bytes is not None and not is_compressed(uri):
         return source
     with source, ExitStack() as on_error:
-        copy = replace(source, content=_copy(source.content, uri, limits, stop), is_copy=True)
+        copy = dataclasses.replace(
+            source, content=_copy(source.content, uri, limits, stop), is_copy=True
+        )
         on_error.enter_context(copy)
         source.verify_unchanged()
         on_error.pop_all()

@@ -6,8 +6,9 @@
 
 `contract.py` says what a location does, whatever kind it is."""
 
-from dataclasses import dataclass, field
 from pkgutil import resolve_name
+
+from msgspec import Struct, field
 
 from genrm_cli.errors import UsageError, naming
 from genrm_cli.settings.file_settings import StorageSettings
@@ -16,8 +17,7 @@ from genrm_cli.storage.local.local_files import LocalFile
 from genrm_cli.storage.location import REMOTE
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """All files and objects that the settings reach.
 
     Attributes:

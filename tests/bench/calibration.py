@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import structs
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
@@ -70,13 +72,13 @@ class Coverage(NamedTuple):
 def as_labels(batch: VerdictBatch) -> VerdictBatch:
     """Return the verdicts of a judge that says only which response is better."""
     lead = np.sign(batch.preferences())
-    return replace(batch, score_1=3 + lead, score_2=3 - lead, ranking=3.5 - 1.5 * lead)
+    return structs.replace(batch, score_1=3 + lead, score_2=3 - lead, ranking=3.5 - 1.5 * lead)
 
 
 def part_of(batch: VerdictBatch, groups: slice) -> VerdictBatch:
     """Return some groups of a batch."""
     names = ("first", "second", "score_1", "score_2", "ranking", "valid")
-    return replace(batch, **{name: getattr(batch, name)[groups] for name in names})
+    return structs.replace(batch, **{name: getattr(batch, name)[groups] for name in names})
 
 
 def judged(world: World, shown: tuple[Indices, Indices], kind: str, rng: Generator) -> VerdictBatch:
@@ -149,7 +151,7 @@ def measure(cell: Cell, pool: int = POOL, seed: int = 1) -> Coverage:
         shown_world = shown_world or world
         batches.append(judged(world, indices_of(plan, n, range(groups), block), kind, rng))
     names = ("first", "second", "score_1", "score_2", "ranking", "valid")
-    whole = replace(
+    whole = structs.replace(
         batches[0], **{name: np.concatenate([getattr(b, name) for b in batches]) for name in names}
     )
     truth, _, calibration, made = conclude(whole)

@@ -1,10 +1,10 @@
 """What `genrm eval` prints, figure by figure, of seven pairs on which each figure differs."""
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 from judged_pairs import cell_result, judged_pair
+from msgspec.structs import replace
 
 from genrm_cli.cli.judges.eval_text import iter_grid_parts, iter_result_parts
 from genrm_cli.cli.tables import Table

@@ -2,11 +2,11 @@
 
 import json
 import re
-from dataclasses import fields
 from typing import Any
 
 import pytest
 from genrm_process import make_rollouts
+from msgspec.structs import fields
 
 from genrm_cli.cli.scoring.run_warnings import COUNTS
 from genrm_cli.cli.scoring.summary import show_summary

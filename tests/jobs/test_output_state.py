@@ -1,12 +1,12 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from genrm_process import make_rollouts
+from msgspec.structs import replace
 
 from genrm_cli.cli.options import run_to_end
 from genrm_cli.jobs.context import new_run

@@ -8,7 +8,6 @@ With and without the text, groups and noise are the same."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain, cycle, islice, permutations
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import numpy as np
 from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from hostile_corpus import Hostile
 from judge_families import Family
+from msgspec.structs import replace
 from quoting_judges import iter_all_quoting
 from reply_readers import READERS
 

@@ -9,7 +9,7 @@ from genrm_cli.judging.profiles.profile import ChatProfile, render_messages
 from genrm_cli.judging.requests import ChatPrompt, Reply
 from genrm_cli.verdicts import ChatTurn, Failure, FailureKind, Outcome
 
-PROFILE = ChatProfile("policy", 1, "takes part", {})
+PROFILE = ChatProfile(name="policy", version=1, about="takes part", request_fields={})
 PROMPT = ChatPrompt(
     [
         ("system", "Be kind."),

@@ -9,12 +9,12 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from stored_outcomes import count_verdicts, failure_in, verdict_in
 
 from genrm_cli.errors import StorageError

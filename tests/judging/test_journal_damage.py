@@ -3,9 +3,9 @@
 import asyncio
 import random
 import sqlite3
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from stored_outcomes import verdict_in
 
 from genrm_cli.errors import StorageError

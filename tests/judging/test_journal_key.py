@@ -1,9 +1,8 @@
 """What the key of a question depends on, and what it does not."""
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy

@@ -101,7 +101,7 @@ def test_an_installed_profile_is_found_by_its_name_alone(install_package):
     """A package adds a family; its model names choose no profile, and it must be called after its
     entry point.
     """
-    source = "from dataclasses import replace\nfrom genrm_cli.judging.lookup import PROFILES\n"
+    source = "from msgspec.structs import replace\nfrom genrm_cli.judging.lookup import PROFILES\n"
     source += 'ACME = replace(PROFILES["nemotron-plain"], name="acme", models=("acme-*",))\n'
     entries = {Seam.PROFILES: {"acme": "acme_judge:ACME", "acme-2": "acme_judge:ACME"}}
     install_package("acme_judge", source, entries)

@@ -4,12 +4,12 @@ reach.
 
 import hashlib
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import PAIR_PROFILES
+from msgspec.structs import replace
 from quoting_judges import as_shown
 
 from genrm_cli.judging.lookup import PROFILES

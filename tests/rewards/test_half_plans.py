@@ -10,6 +10,7 @@ from bench.simulation.plan_metrics import indices_of, plan_within
 from bench.simulation.world import JudgeModel, draw_world
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from genrm_cli.metrics.half_plans import HalfPlans, HalfPlanSummary, HalfSums
 from genrm_cli.rewards.estimators.estimates import half_sums
@@ -127,7 +128,7 @@ def run_of(world, n, kind, rng, sizes=None):
         score_1 = np.clip(batch.score_1 + lead / 2, 1, 5)
         score_2 = np.clip(batch.score_2 - lead / 2, 1, 5)
         ranking = np.clip(3.5 - (score_1 - score_2) / 2, 1, 6)
-        batch = replace(batch, score_1=score_1, score_2=score_2, ranking=ranking)
+        batch = structs.replace(batch, score_1=score_1, score_2=score_2, ranking=ranking)
     batch = as_labels(batch) if kind == "labels" else batch
     run = conclude(batch)
     return run, halves_of(half_sums("adaptive", batch, run.calibration)).summary()

@@ -1,8 +1,7 @@
 """Episodes: whole sessions are judged, and the reward is an object."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from genrm_cli.rollouts.formats import FORMATS, Score, recognise
 from genrm_cli.rollouts.rollout import Turn

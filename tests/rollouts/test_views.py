@@ -3,10 +3,10 @@ told.
 """
 
 import json
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from genrm_cli.rollouts.reading.messages import items_of_text
 from genrm_cli.rollouts.reading.record_fields import tools_of

@@ -1,7 +1,6 @@
 """Records of every kind a run writes, with any value that their types allow."""
 
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from enum import Enum
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -52,5 +51,5 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(TEXTS, values_of(arguments[1]), max_size=3)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
-    assert is_dataclass(hint) or issubclass(hint, tuple | Struct), hint
+    assert issubclass(hint, tuple | Struct), hint
     return st.deferred(lambda: records_of(hint))

@@ -1,8 +1,8 @@
 """What the totals of a run say of its judge, before anybody decides whether to trust it."""
 
 from collections import Counter
-from dataclasses import replace
 
+from msgspec.structs import replace
 from scored_lines import totals_of
 
 from genrm_cli.metrics.run_metrics import RunMetrics

@@ -1,10 +1,12 @@
 """`genrm show`: print the exact requests to the judge, or scored groups."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
 from heapq import nsmallest
 from itertools import islice
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from genrm_cli.cli.console import number_text, print_json, print_text, say
 from genrm_cli.cli.options import Invocation, argument
@@ -117,7 +119,7 @@ def _show_requests(
     for number, found in enumerate(islice(iter_shown_requests(rollouts, run, group), limit)):
         shown = replace(found, group=found.group and mask(found.group))
         if as_json:
-            print_json(asdict(shown))
+            print_json(to_builtins(shown))
             continue
         if number:
             print_text()

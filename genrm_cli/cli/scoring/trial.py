@@ -5,9 +5,11 @@ asked about some of the groups in that one, too. The trial shows the noise of bo
 agree, not which of them is right. It ends with the command of the whole run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.cli.console import flag_of, say, text_of
 from genrm_cli.cli.options import run_to_end
@@ -55,8 +57,7 @@ def trial_settings(settings: Settings, groups: int = _GROUPS) -> Settings:
     return changed(settings, limit=min(groups, settings.limits.limit or groups), **more)
 
 
-@dataclass(frozen=True, slots=True)
-class _ModeTrial:
+class _ModeTrial(Struct, frozen=True):
     """One mode of the judge, tried on some groups.
 
     Attributes:

@@ -1,7 +1,8 @@
 """`genrm review`: list sessions for experts to review, and record their decisions."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from genrm_cli.cli.console import print_json, say
 from genrm_cli.cli.options import Invocation, argument
@@ -74,7 +75,7 @@ def _document(found: "Review") -> Record:
     entries = []
     for entry in found.entries:
         group, index = entry.id
-        flags = [asdict(flag) for flag in entry.flags]
+        flags = [to_builtins(flag) for flag in entry.flags]
         known = {"group": group, "index": index, "status": entry.status}
         entries.append({**known, "reward": entry.reward, "flags": flags})
     counts = {"flagged": found.flagged, "rollouts": found.rollouts}

@@ -7,7 +7,8 @@ caller is cancelled."""
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.asking.begin import begin_group, compute_local

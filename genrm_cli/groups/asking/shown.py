@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.plan import GroupPlan

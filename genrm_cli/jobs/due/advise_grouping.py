@@ -1,8 +1,10 @@
 """Advise how an input could be read if nearly all of its rollouts are alone or equal."""
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import Message, SettingRef, naming
 from genrm_cli.jobs.due.propose_fields import sample_of
@@ -72,7 +74,7 @@ def _iter_choices(
 ) -> Iterator[tuple[SettingRef, InputSettings]]:
     """Yield the settings to try: those that the user has not given."""
     if settings.format is None and settings.response_field is None:
-        yield SettingRef("format", "episode"), replace(settings, format="episode")
+        yield SettingRef("format", "episode"), dataclasses.replace(settings, format="episode")
     if settings.group_by is None:
         values: dict[str, Counter[str]] = defaultdict(Counter)
         for record in records:
@@ -82,7 +84,7 @@ def _iter_choices(
                     values[name][value] += 1
         for name, counts in values.items():
             if 2 * sum(count for count in counts.values() if count > 1) > len(records):
-                yield SettingRef("group_by", name), replace(settings, group_by=name)
+                yield SettingRef("group_by", name), dataclasses.replace(settings, group_by=name)
 
 
 def _forms_groups(

@@ -3,9 +3,11 @@
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError, InputError, SettingRef, UsageError, naming
 from genrm_cli.jobs.context import RunContext
@@ -35,8 +37,7 @@ from genrm_cli.storage.places import is_same_place
 from genrm_cli.storage.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class OutputPlaces:
+class OutputPlaces(Struct, frozen=True):
     """The output locations of an input; None next to a stream or pipe. The files of a set share the
     name `scored`.
 
@@ -84,8 +85,7 @@ NO_ROLLOUT_FILES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NothingFoundEvent(Event):
+class NothingFoundEvent(Event, frozen=True):
     """An input names no file of rollouts, while others do."""
 
     severity = Severity.WARNING
@@ -98,8 +98,7 @@ class NothingFoundEvent(Event):
         return f"{self.input}: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """One input and its output locations, or `problem`: why it cannot be scored.
 
     `found` is its entry in a listing; None for a set or an input that the user named. `beside` are

@@ -9,8 +9,9 @@ same input would make again, is replaced without asking.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from genrm_cli.errors import Message, SettingRef, counted, naming
 from genrm_cli.groups.compile import compile_plan, compile_rewards, judge_name
@@ -56,8 +57,7 @@ class OutputStanding(Enum):
     FOREIGN = auto()  # perhaps not made by genrm, or worth keeping: replaced only on request
 
 
-@dataclass(frozen=True, slots=True)
-class OutputState:
+class OutputState(Struct, frozen=True):
     """The state of the outputs of an input, the reason, and their metrics."""
 
     standing: OutputStanding

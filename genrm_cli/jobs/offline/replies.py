@@ -8,7 +8,6 @@ import re
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from genrm_cli.errors import BadInputLineError, naming
 from genrm_cli.judging.client import CallError
@@ -24,8 +23,7 @@ _FOREIGN = "it answers no request of this run (other rollouts, another model, or
 _NAMED = 3  # places shown with each reason
 
 
-@dataclass(frozen=True, slots=True)
-class RepliesEvent(Event):
+class RepliesEvent(Event, frozen=True):
     """Replies were read from files; `used` of them answer requests of this run.
 
     Attributes:

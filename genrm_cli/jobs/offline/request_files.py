@@ -6,7 +6,8 @@ each file is named after its model, too: `x.judge-1.jsonl`.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from genrm_cli.catalog import listed
 from genrm_cli.json_types import Record
@@ -26,8 +27,7 @@ _REQUEST_ID = re.compile("[0-9a-f]{16,128}")
 _NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
 
 
-@dataclass(slots=True)
-class RequestFile:
+class RequestFile(Struct):
     """A file of requests to one model."""
 
     model: str
@@ -41,8 +41,7 @@ class RequestFile:
         return self.sink.uri
 
 
-@dataclass(frozen=True, slots=True)
-class RequestsEvent(Event):
+class RequestsEvent(Event, frozen=True):
     """Files of requests were written.
 
     Attributes:

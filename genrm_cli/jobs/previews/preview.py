@@ -1,9 +1,12 @@
 """Preview inputs: their contents, the planned requests, and problems that prevent scoring."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError, InputError, Message, Part, SettingRef, naming
 from genrm_cli.groups.asking.begin import begin_group
@@ -56,8 +59,7 @@ _COUNTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FormatReading:
+class FormatReading(Struct, frozen=True):
     """How the first line of a format is read: what each field was taken for, the beginnings of its
     prompt and first response.
     """
@@ -68,8 +70,7 @@ class FormatReading:
     response: str | None
 
 
-@dataclass(slots=True)
-class Problem:
+class Problem(Struct):
     """One kind of problem, as its first occurrence describes it, and where the first of the
     affected units are.
 
@@ -79,11 +80,10 @@ class Problem:
     problem: Message
     unit: str
     count: int = 0
-    where: list[str] = field(default_factory=list)
+    where: list[str] = []
 
 
-@dataclass(slots=True)
-class Preview:
+class Preview(Struct):
     """The contents of an input, and the requests of a run over it.
 
     Attributes:
@@ -110,10 +110,10 @@ class Preview:
     views: Counter[str] = field(default_factory=Counter)
     with_media: int = 0
     without_response: int = 0
-    readings: dict[str, FormatReading] = field(default_factory=dict)
+    readings: dict[str, FormatReading] = {}
     can_be_scored: bool = False
     error: InputError | None = None
-    _problems: dict[tuple[str, str], Problem] = field(default_factory=dict)
+    _problems: dict[tuple[str, str], Problem] = {}
 
     @property
     def problems(self) -> list[Problem]:
@@ -185,7 +185,7 @@ class Preview:
             "can_be_scored": self.can_be_scored,
             **{name: getattr(counts, name) for name in _COUNTS},
             "formats": dict(counts.formats.most_common()),
-            "readings": {name: asdict(reading) for name, reading in self.readings.items()},
+            "readings": {name: to_builtins(reading) for name, reading in self.readings.items()},
             "rollouts_without_response": self.without_response,
             "excluded_reasons": dict(self.excluded.most_common()),
             "grouped_by": dict(self.grouped_by.most_common()),
@@ -200,7 +200,9 @@ class Preview:
             "other_mode": self.other_mode
             and {"judging": self.other_mode[0], "plan": self.other_mode[1].as_dict()},
             "problem_count": self.problem_count,
-            "problems": [asdict(each) | {"problem": str(each.problem)} for each in self.problems],
+            "problems": [
+                to_builtins(each) | {"problem": str(each.problem)} for each in self.problems
+            ],
         }
 
 
@@ -237,7 +239,9 @@ def iter_previews(
             continue
         metrics = run.progress.begin()
         try:
-            yield preview_task(task, replace(run, settings=anywhere, metrics=metrics), torn)
+            yield preview_task(
+                task, dataclasses.replace(run, settings=anywhere, metrics=metrics), torn
+            )
         except GenrmError as error:
             yield error
         finally:
@@ -312,7 +316,7 @@ def iter_dry_run(
             yield decision, None
             continue
         try:
-            preview = preview_task(decision.task, replace(run, metrics=RunMetrics()))
+            preview = preview_task(decision.task, dataclasses.replace(run, metrics=RunMetrics()))
         except GenrmError as error:
             yield decision.failed(error), None
         else:

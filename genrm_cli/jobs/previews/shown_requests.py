@@ -1,7 +1,8 @@
 """Show the requests to a judge about the groups of an input, without calling one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.asking.begin import begin_group
@@ -20,8 +21,7 @@ STAND_IN_PROFILE = "nemotron-plain"  # for a judge that is not named: what GenRM
 _FIRST_REPLY = "(the judge's first reply)"
 
 
-@dataclass(frozen=True, slots=True)
-class ShownRequest:
+class ShownRequest(Struct, frozen=True):
     """One request about a group, as the judge would receive it; `shown` are indices of its
     rollouts, in display order.
 

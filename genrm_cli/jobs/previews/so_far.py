@@ -8,8 +8,10 @@ their own, so that the run is not disturbed.
 import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
 
 from genrm_cli.errors import InputError, UsageError, naming
 from genrm_cli.jobs.context import new_run
@@ -26,8 +28,7 @@ from genrm_cli.storage.store import Store
 _SQLITE = b"SQLite format 3\0"
 
 
-@dataclass(frozen=True, slots=True)
-class UnfinishedRun:
+class UnfinishedRun(Struct, frozen=True):
     """A run that has not ended, with its open journal; `settings` are those of the reader."""
 
     job: Job
@@ -35,8 +36,7 @@ class UnfinishedRun:
     settings: Settings
 
 
-@dataclass(frozen=True, slots=True)
-class SoFar:
+class SoFar(Struct, frozen=True):
     """The lines that a run would write now.
 
     Attributes:

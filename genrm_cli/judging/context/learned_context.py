@@ -9,8 +9,9 @@ Texts are shortened request by request, and a verdict is stored under the key of
 was before: an interrupted run finds it whatever it has learned. `rollouts.shorten` shortens whole
 groups beforehand where the context is known."""
 
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from genrm_cli.judging.pacing.judge_events import LearnedContextEvent
 from genrm_cli.judging.requests import (

@@ -5,10 +5,11 @@ place that leaves it out, or where it cannot be loaded, still works."""
 
 import os
 import ssl
-from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import SettingRef, UsageError, naming
 from genrm_cli.judging.http.interface import HttpClient, HttpOptions

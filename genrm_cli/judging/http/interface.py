@@ -5,11 +5,12 @@ so that a small body cannot grow without end in memory."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import BinaryIO, Protocol
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 # Far above any reply with log probabilities, and small enough for one in each of many calls.
 MAX_REPLY_BYTES = 32_000_000
@@ -35,8 +36,7 @@ class HttpError(Exception):
         self.timed_out = timed_out
 
 
-@dataclass(frozen=True, slots=True)
-class HttpOptions:
+class HttpOptions(Struct, frozen=True):
     """Options of a client.
 
     Attributes:
@@ -54,8 +54,7 @@ class HttpOptions:
     ca_bundle: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """A request.
 
     Attributes:

@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from genrm_cli.judging.engine import RecallPolicy
 from genrm_cli.judging.lookup import ProfileSource
 from genrm_cli.judging.profiles.profile import AnyProfile
@@ -12,21 +14,19 @@ from genrm_cli.settings.panel import JudgeConfig
 from genrm_cli.verdicts import ProbeResult
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRole:
+class ModelRole(Struct, frozen=True):
     """The title of a model in messages, and the names of its settings where they differ from a
     judge's.
     """
 
     title: str = "judge"
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
 
 
 JUDGE = ModelRole()
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeSpec:
+class JudgeSpec(Struct, frozen=True):
     """A judge to open.
 
     Attributes:

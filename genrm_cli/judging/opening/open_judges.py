@@ -7,7 +7,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import JudgeError, Message
 from genrm_cli.judging.client import CallError, JudgeClient, KeyMask
@@ -36,8 +38,7 @@ AUTO_CEILING = 4_096  # a bound on connections, far above the capacity of usual 
 _LISTING_S = 10.0  # a list of models needs no inference; without it, the run begins all the same
 
 
-@dataclass(slots=True)
-class _OpenJudge:
+class _OpenJudge(Struct):
     """An open judge; the built-in one without `remote`."""
 
     spec: JudgeSpec

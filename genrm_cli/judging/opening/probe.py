@@ -1,8 +1,9 @@
 """Probe a judge before the first paid call: a good and a bad answer, in both orders."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from genrm_cli.errors import JudgeError, Message, SettingRef, naming
 from genrm_cli.judging.client import CallError
@@ -104,8 +105,7 @@ class WrongVerdictError(JudgeError):
     """A judge gives verdicts, but does not prefer a right answer to nonsense."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(Struct, frozen=True):
     """Why an endpoint cannot be used.
 
     Attributes:
@@ -188,8 +188,7 @@ async def probe_judge(
     return warnings
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(Struct, frozen=True):
     """The probe of one endpoint."""
 
     judge: RemoteJudge

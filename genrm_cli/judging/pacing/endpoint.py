@@ -9,8 +9,9 @@ unhealthy endpoint gets one trial call at a time until one is answered."""
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from msgspec import Struct, field
 
 from genrm_cli.judging.client import JudgeClient
 from genrm_cli.judging.pacing.limit import Limit
@@ -50,8 +51,7 @@ class Ending(Enum):
 _HOPELESS = (Ending.DENIED, Ending.SPENT, Ending.MISSING)
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(Struct):
     """One endpoint and its state. Waits between trials double from `first_trial_s` to
     `last_trial_s`.
 

@@ -1,7 +1,6 @@
 """Events of the judges of a run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.metrics.event import Event, Severity
@@ -17,8 +16,7 @@ _PROFILE_SOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeEvent(Event):
+class JudgeEvent(Event, frozen=True):
     """A judge was chosen; `profile` is None for the built-in lexical judge."""
 
     name: str
@@ -61,8 +59,7 @@ def describe_judge(
     return ", ".join(filter(None, parts))
 
 
-@dataclass(frozen=True, slots=True)
-class ProbingEvent(Event):
+class ProbingEvent(Event, frozen=True):
     """The probe of a judge begins."""
 
     endpoints: Sequence[str]
@@ -74,8 +71,7 @@ class ProbingEvent(Event):
         return f"probing {', '.join(self.endpoints)} (at most {self.call_timeout_s:g} s per call)"
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeEvent(Event):
+class ProbeEvent(Event, frozen=True):
     """All judges have been probed; `warning` is None if they passed."""
 
     severity = Severity.WARNING
@@ -86,8 +82,7 @@ class ProbeEvent(Event):
         return self.warning
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptedEvent(Event):
+class AdaptedEvent(Event, frozen=True):
     """A judge refused a field of its requests, which use `instead` from now on."""
 
     severity = Severity.WARNING
@@ -101,8 +96,7 @@ class AdaptedEvent(Event):
         return f"{self.model} does not take {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundProfileEvent(Event):
+class FoundProfileEvent(Event, frozen=True):
     """The default profile got no verdict when the judge was probed, and another one does."""
 
     severity = Severity.WARNING
@@ -121,8 +115,7 @@ class FoundProfileEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LearnedContextEvent(Event):
+class LearnedContextEvent(Event, frozen=True):
     """A judge's context was learned from a refusal, or from a reply that it cut off."""
 
     severity = Severity.WARNING
@@ -139,8 +132,7 @@ class LearnedContextEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OtherModelEvent(Event):
+class OtherModelEvent(Event, frozen=True):
     """Replies name another model than the requests."""
 
     severity = Severity.WARNING
@@ -152,8 +144,7 @@ class OtherModelEvent(Event):
         return f"{self.model}: replies name another model, {self.other}"
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointDownEvent(Event):
+class EndpointDownEvent(Event, frozen=True):
     """An endpoint gets no requests until it recovers."""
 
     severity = Severity.WARNING
@@ -165,8 +156,7 @@ class EndpointDownEvent(Event):
         return f"{self.endpoint} is marked unhealthy: {self.detail}"
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointUpEvent(Event):
+class EndpointUpEvent(Event, frozen=True):
     """An endpoint has recovered."""
 
     endpoint: str
@@ -177,8 +167,7 @@ class EndpointUpEvent(Event):
         return f"{self.endpoint} is healthy again"
 
 
-@dataclass(frozen=True, slots=True)
-class PausedEvent(Event):
+class PausedEvent(Event, frozen=True):
     """All endpoints of a judge are down."""
 
     severity = Severity.WARNING
@@ -193,8 +182,7 @@ class PausedEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoppedEvent(Event):
+class StoppedEvent(Event, frozen=True):
     """A limit stopped the calls of the run."""
 
     severity = Severity.WARNING

@@ -12,8 +12,9 @@ otherwise the level returns, and the next step is tried. Source: additive increa
 decrease (Chiu and Jain, Computer Networks 17 (1989) 1)."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from genrm_cli.judging.pacing.load import BurstDetector, BusyCalls
 
@@ -86,8 +87,7 @@ class Limit:
         return 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Epoch:
+class _Epoch(Struct, frozen=True):
     """The throughput of one epoch at one level."""
 
     level: float

@@ -1,6 +1,6 @@
 """The budget, timeouts and retries of a run."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import StoppedBy
@@ -9,8 +9,7 @@ from genrm_cli.verdicts import StoppedBy
 MAX_RETRY_AFTER_S = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class CallPolicy:
+class CallPolicy(Struct, frozen=True):
     """Timeouts, retries, and the waits between them, of which the upper bound doubles from `base_s`
     to `cap_s`.
 
@@ -34,8 +33,7 @@ class CallPolicy:
         return wait_s if retry_after_s is None else wait_s + min(retry_after_s, MAX_RETRY_AFTER_S)
 
 
-@dataclass(slots=True)
-class Budget:
+class Budget(Struct):
     """The limits of a run and its usage; None means no limit.
 
     Calls in flight may overshoot `max_tokens` (prompt and completion, as counted by the server, or

@@ -12,8 +12,9 @@ Readers of answers return what they read, or raise `UnreadableError`."""
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from genrm_cli.judging.requests import BrokenForms, Prompt, Reply, unfinished_reason
 from genrm_cli.texts.reasoning import find_answer, strip_end_tokens
@@ -212,8 +213,7 @@ def excerpt(value: object) -> str:
     return quoted if len(quoted) <= 40 else f"{quoted[:37]}..."
 
 
-@dataclass(frozen=True, slots=True)
-class Carrier(Generic[Parsed]):
+class Carrier(Struct, Generic[Parsed], frozen=True):
     """A passage in the form of a verdict, from `start` to before `end`.
 
     Attributes:

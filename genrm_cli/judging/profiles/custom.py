@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, field
+from msgspec import Meta
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom_verdict import VerdictTable, parse_verdict
@@ -43,10 +43,10 @@ class _FrameTable(TomlTable):
 
 class _ProfileTable(NamedTable, kw_only=True):
     verdict: VerdictTable | list[VerdictTable]
-    request: dict[str, Any] = field(default_factory=dict)
-    messages: list[_MessageTable] = field(default_factory=list)
+    request: dict[str, Any] = {}
+    messages: list[_MessageTable] = []
     # One character would break up half of all texts.
-    delimiters: list[Annotated[str, Meta(min_length=2)]] = field(default_factory=list)
+    delimiters: list[Annotated[str, Meta(min_length=2)]] = []
     frame: _FrameTable | None = None
     images: bool = False
 

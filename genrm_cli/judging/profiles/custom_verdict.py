@@ -4,12 +4,11 @@ meaning.
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from msgspec import field
+from msgspec import Struct
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.answer import (
@@ -51,9 +50,9 @@ class VerdictTable(TomlTable):
     form: Literal["scores_json"] | None = None
     pattern: str | None = None
     quoted: str | None = None
-    json: dict[_Member, str] = field(default_factory=dict)
+    json: dict[_Member, str] = {}
     opening: str | None = None
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = {}
     scale: tuple[float, float] | None = None
 
 
@@ -74,8 +73,7 @@ Find = Callable[[Answer], list[_FoundVerdict]]
 """Find the verdicts of an answer, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Struct, frozen=True):
     """How to find and interpret verdicts of one form."""
 
     find: Find

@@ -38,9 +38,12 @@ response held what: parsers compare the judge's words with it, to tell quotation
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.requests import (
@@ -75,8 +78,7 @@ THINKING: Fields = MappingProxyType({"temperature": 0.6, "top_p": 0.95, "max_tok
 """
 
 
-@dataclass(frozen=True, slots=True)
-class AnyProfile:
+class AnyProfile(Struct, frozen=True, kw_only=True, dict=True):
     """The prompting of one family of models.
 
     Attributes:
@@ -96,7 +98,6 @@ class AnyProfile:
         verdict_forms: patterns of RE2 for what its parser could read as a verdict, or as a part of
             one, in any text. None shows texts as they are, except for markers.
         markers: patterns for what its prompts put around the texts.
-        forms: what no shown text may hold: verdicts, markers and tokens of chat templates.
     """
 
     name: str
@@ -105,21 +106,22 @@ class AnyProfile:
     request_fields: Fields
     render_messages: Callable[[Any], list[ChatMessage]]
     parse_reply: Callable[[Reply, Any], Judgment | Failure]
-    images: bool = field(default=False, kw_only=True)
-    models: tuple[str, ...] = field(default=(), kw_only=True)
-    takes_reference: bool = field(default=False, kw_only=True)
-    verdict_forms: tuple[str, ...] | None = field(kw_only=True)
-    markers: tuple[str, ...] = field(default=FRAME, kw_only=True)
-    forms: Forms = field(init=False, compare=False, repr=False)
+    images: bool = False
+    models: tuple[str, ...] = ()
+    takes_reference: bool = False
+    verdict_forms: tuple[str, ...] | None
+    markers: tuple[str, ...] = FRAME
 
-    def __post_init__(self) -> None:
-        """Compile the forms when they are first needed; profiles with the same forms share them."""
+    @cached_property
+    def forms(self) -> Forms:
+        """What no shown text may hold: verdicts, markers and tokens of chat templates. Profiles
+        with the same forms share them.
+        """
         patterns = () if self.verdict_forms is None else (*self.verdict_forms, *TOKENS)
-        object.__setattr__(self, "forms", forms_of((*patterns, *self.markers), self.name))
+        return forms_of((*patterns, *self.markers), self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile(AnyProfile):
+class Profile(AnyProfile, frozen=True, kw_only=True):
     """A profile of judges that compare two responses.
 
     For families with two turns, `render_second_turn` takes the first reply without its thinking,
@@ -130,8 +132,7 @@ class Profile(AnyProfile):
     render_second_turn: Callable[[str], list[ChatMessage]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GradingProfile(AnyProfile):
+class GradingProfile(AnyProfile, frozen=True, kw_only=True):
     """A profile of judges that grade responses one by one, or a `whole_group` in one prompt.
 
     `response_format_of` returns the field `response_format` of a prompt, if it depends on it."""
@@ -163,15 +164,14 @@ def _parse_turn(reply: Reply, _: ChatPrompt) -> ChatTurn | Failure:
     return Failure(FailureKind.EMPTY, "the reply is empty")
 
 
-@dataclass(frozen=True, slots=True)
-class ChatProfile(AnyProfile):
+class ChatProfile(AnyProfile, frozen=True, kw_only=True):
     """A profile of chat models asked for their next turn: turns are sent unchanged; any text is an
     answer.
     """
 
     render_messages: Callable[[ChatPrompt], list[ChatMessage]] = _continue_chat
     parse_reply: Callable[[Reply, ChatPrompt], ChatTurn | Failure] = _parse_turn
-    verdict_forms: None = field(default=None, kw_only=True)
+    verdict_forms: None = None
 
 
 def count_turns(profile: AnyProfile) -> int:
@@ -195,7 +195,8 @@ def sample_prompt(
 
 _KINDS = (PairwisePrompt, ListwisePrompt, ChatPrompt)
 _TEXTS = {
-    kind: [name for name in kind.__slots__ if name not in ("images", "broken")] for kind in _KINDS
+    kind: [name for name in kind.__struct_fields__ if name not in ("images", "broken")]
+    for kind in _KINDS
 }
 NeutralTexts = dict[Forms, dict[Any, tuple[Any, tuple[str, ...]]]]
 """Texts, and tuples of them, that were neutralised, by what was looked for, so that each is

@@ -10,9 +10,11 @@ judge's real answer, if a response that it quotes has torn its object in two."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.judging.profiles.answer import ambiguous, excerpt, parse_number, unreadable
 from genrm_cli.judging.profiles.json_objects import key_form, parse_object
@@ -124,8 +126,7 @@ def check_numbers(numbers: Sequence[float], count: int) -> None:
         raise unreadable(f"number {min(missing)} is not named")
 
 
-@dataclass(frozen=True, slots=True)
-class _GradedForm:
+class _GradedForm(Struct, frozen=True):
     """The form of the object that a judge is asked for."""
 
     properties: Fields

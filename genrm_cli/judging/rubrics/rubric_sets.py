@@ -2,10 +2,10 @@
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Struct
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.answer import parse_number
@@ -17,8 +17,7 @@ ScoreMap = tuple[tuple[float, str], ...]
 YES_OR_NO: ScoreMap = ((0.0, "no"), (1.0, "yes"))
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
+class Rubric(Struct, frozen=True):
     """One quality of a response, or a flaw if it is not positive; its title names the component.
 
     `score_map` has at least two different scores, each with its meaning, which may be empty.
@@ -46,8 +45,7 @@ class Rubric:
         return share if self.positive else 1.0 - share
 
 
-@dataclass(frozen=True, slots=True)
-class RubricSet:
+class RubricSet(Struct, frozen=True):
     """Rubrics graded in one call, no two with the same component name; the version changes with
     them.
     """

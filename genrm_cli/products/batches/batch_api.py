@@ -4,10 +4,10 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import orjson
+from msgspec import Struct
 
 from genrm_cli.errors import JudgeError, naming
 from genrm_cli.judging.client import CallError, JudgeClient
@@ -34,8 +34,7 @@ _MISSING = (404, 405)  # unknown id; no such route
 _QUOTA = ("token_limit_exceeded", "enqueued", "quota")  # in errors of OpenAI and its followers
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """A batch as its server describes it.
 
     Attributes:

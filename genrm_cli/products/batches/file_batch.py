@@ -8,8 +8,10 @@ replies appear whole, in one step; with them, the work on a file is done.
 
 import hashlib
 import uuid
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import RunContext
@@ -29,8 +31,7 @@ _PIECE_BYTES = 1 << 20  # copied at once; any size that fits in memory will do
 _NAMED_REASONS = 3  # a batch may fail with one reason a line
 
 
-@dataclass(frozen=True, slots=True)
-class BatchEvent(Event):
+class BatchEvent(Event, frozen=True):
     """A batch at a provider has made progress."""
 
     batch: str
@@ -42,8 +43,7 @@ class BatchEvent(Event):
         return f"batch {self.batch}: {self.status}, {counted(self.done, 'request')} done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchState:
+class BatchState(Struct, frozen=True, kw_only=True):
     """How far the batch of a file has come: the content of its `.batch.json`.
 
     Attributes:

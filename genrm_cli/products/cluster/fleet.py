@@ -37,8 +37,7 @@ _STOP_LIMIT_S = 6.0  # below the ten seconds that `docker stop` waits
 _SPENT = ("calls", "prompt_tokens", "completion_tokens", "estimated_replies", "retries")
 
 
-@dataclass(frozen=True, slots=True)
-class FleetEvent(Event):
+class FleetEvent(Event, frozen=True):
     """The workers start."""
 
     workers: int
@@ -49,8 +48,7 @@ class FleetEvent(Event):
         return f"asking with {counted(self.workers, 'worker')} on {counted(self.nodes, 'node')}"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLostEvent(Event):
+class WorkerLostEvent(Event, frozen=True):
     """A worker cannot be reached; another takes its shard over."""
 
     severity = Severity.WARNING
@@ -62,8 +60,7 @@ class WorkerLostEvent(Event):
         return f"the worker of shard {self.shard} was lost ({self.detail}); another continues"
 
 
-@dataclass(frozen=True, slots=True)
-class ShardEvent(Event):
+class ShardEvent(Event, frozen=True):
     """A shard is asked about; `errors` are those of its inputs that failed."""
 
     shard: str

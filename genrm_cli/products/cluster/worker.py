@@ -1,10 +1,13 @@
 """A worker: an actor on some node that asks about one shard, within its part of the limits."""
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli import __version__
 from genrm_cli.errors import (
@@ -47,8 +50,7 @@ FORWARDED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """The instructions for every worker: names and settings.
 
     Attributes:
@@ -64,8 +66,7 @@ class Order:
     contexts: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardResult:
+class ShardResult(Struct, frozen=True):
     """The result of a shard.
 
     Attributes:
@@ -80,8 +81,7 @@ class ShardResult:
     stopped_by: StoppedBy | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerState:
+class WorkerState(Struct, frozen=True):
     """The progress of a worker since it began, and the events since the last call."""
 
     version: str
@@ -110,7 +110,9 @@ class Worker:
         try:
             run = self._run(left_s)
             options = run.open_options
-            options = replace(options, limits=limits_left(options.limits, lost), probe=False)
+            options = dataclasses.replace(
+                options, limits=limits_left(options.limits, lost), probe=False
+            )
             # The driver has probed the judges, once for all workers.
             specs = settled_specs(run.judge_specs(), order)
             async with open_judges(specs, options, self._on_event) as self._judges:
@@ -164,7 +166,8 @@ def settled_specs(specs: Sequence[JudgeSpec], order: Order) -> list[JudgeSpec]:
     """Return the judges with the contexts that the driver found."""
     settled = []
     for spec, context in zip(specs, order.contexts, strict=True):
-        config = replace(spec.config, judge=replace(spec.config.judge, max_model_len=context))
+        judge = dataclasses.replace(spec.config.judge, max_model_len=context)
+        config = replace(spec.config, judge=judge)
         settled.append(replace(spec, config=config))
     return settled
 
@@ -181,7 +184,7 @@ def limits_left(limits: LimitSettings, lost: Sequence[RunMetrics]) -> LimitSetti
         "max_cost": cost_of(tokens_in, tokens_out, limits.price_in, limits.price_out),
     }
     left = {name: getattr(limits, name) for name in spent}
-    return replace(
+    return dataclasses.replace(
         limits,
         **{name: max(0, left[name] - spent[name]) for name in spent if left[name] is not None},
     )

@@ -3,8 +3,9 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist, fmean, median
+
+from msgspec import Struct
 
 from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.running_stats import (
@@ -25,8 +26,7 @@ _LEAST_ITEMS = 10  # fewer say too little to plan by
 _FOR_POWER = 1 + NormalDist().inv_cdf(POWER) / Z_95
 
 
-@dataclass(frozen=True, slots=True)
-class PairShare:
+class PairShare(Struct, frozen=True):
     """The mean over some pairs, 0 to 1, with its 95 % interval; None without pairs.
 
     Attributes:
@@ -41,8 +41,7 @@ class PairShare:
     items: int
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeQuality:
+class JudgeQuality(Struct, frozen=True):
     """The quality of a judge on some pairs. A rate is None if nothing was counted.
 
     Attributes:

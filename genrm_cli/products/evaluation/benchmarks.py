@@ -5,10 +5,10 @@ Three wrong responses to a prompt are three pairs for `accuracy`, but one choice
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.products.evaluation.accuracy import PairShare, share_of_items
 from genrm_cli.products.evaluation.pair_records import PairRecord
@@ -27,8 +27,7 @@ _STYLES: dict[str, Callable[[Floats], float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchmarkScore:
+class BenchmarkScore(Struct, frozen=True, kw_only=True):
     """A score by one rule; `of_categories` is the unweighted mean over categories."""
 
     share: PairShare

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import Literal
+
+from msgspec import Struct
 
 from genrm_cli.errors import (
     ChangedJudgeError,
@@ -56,8 +58,7 @@ _OF_RUN = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalResult:
+class EvalResult(Struct, frozen=True, kw_only=True):
     """The result of one run.
 
     Attributes:

@@ -5,12 +5,13 @@ both at twice the price."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from statistics import fmean
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError, counted
 from genrm_cli.metrics.figures import WINS, rounded
@@ -41,8 +42,7 @@ _CREDITS: tuple[tuple[Orders, Callable[[PairRecord], float | None]], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridOption:
+class GridOption(Struct, frozen=True, kw_only=True):
     """One way to judge a pair: a cell, asked in one order or in both.
 
     Attributes:
@@ -64,8 +64,7 @@ class GridOption:
     on_pareto_line: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellRecord:
+class CellRecord(Struct, frozen=True, kw_only=True):
     """One cell: its settings, its figures, and what it took, as in the result of `genrm eval`."""
 
     name: str
@@ -79,8 +78,7 @@ class CellRecord:
     wall_time_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedCell:
+class FailedCell(Struct, frozen=True, kw_only=True):
     """A cell without figures, and why."""
 
     name: str
@@ -89,8 +87,7 @@ class FailedCell:
     exit_code: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GridResult:
+class GridResult(Struct, frozen=True, kw_only=True):
     """All cells on the same pairs.
 
     Attributes:
@@ -165,7 +162,7 @@ def compare_cells(
             CellRecord(
                 name=cell.name,
                 settings=cell.values,
-                **{each.name: getattr(result, each.name) for each in fields(CellRecord)[2:]},
+                **{name: getattr(result, name) for name in CellRecord.__struct_fields__[2:]},
             )
             for cell, result in found
         ),

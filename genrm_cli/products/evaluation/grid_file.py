@@ -19,9 +19,10 @@ was interrupted goes on."""
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
+
+from msgspec import Struct
 
 from genrm_cli.errors import GenrmError, UsageError
 from genrm_cli.settings import Settings, changed
@@ -39,8 +40,7 @@ _CELL_KEYS = (
 MODES_GRID = {"axes": {"judging": ["pairwise", "listwise"]}}
 
 
-@dataclass(frozen=True, slots=True)
-class GridCell:
+class GridCell(Struct, frozen=True):
     """The settings of a cell: those that the file sets, and all."""
 
     name: str
@@ -48,9 +48,8 @@ class GridCell:
     settings: Settings
 
 
-@dataclass(frozen=True, slots=True)
-class _GridFile:
-    axes: Mapping[str, list[Any]] = field(default_factory=dict)
+class _GridFile(Struct, frozen=True):
+    axes: Mapping[str, list[Any]] = {}
     cell: tuple[dict[str, Any], ...] = ()
 
 

@@ -5,11 +5,14 @@ it is measured on lists: all responses of a line are a group, and each pair gets
 the scores of the list that shows both. Lines that are longer than a list are shown as pairs, so
 that each pair is seen in both orders."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, SettingRef, naming
 from genrm_cli.groups.compile import compile_plan
@@ -42,8 +45,7 @@ _LABELLED_FIELD = "labelled"
 _LONGER = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectRecord:
+class RejectRecord(Struct, frozen=True, kw_only=True):
     """A line without a pair that can be judged, and why."""
 
     line: int
@@ -51,8 +53,7 @@ class RejectRecord:
     text: str
 
 
-@dataclass(slots=True)
-class LabelledPairs:
+class LabelledPairs(Struct):
     """The labelled pairs of an input, without their texts.
 
     Attributes:
@@ -61,10 +62,10 @@ class LabelledPairs:
         lines: number of lines, also of those that are rejected.
     """
 
-    groups: dict[str, list[tuple[Shown, PairRecord]]] = field(default_factory=dict)
+    groups: dict[str, list[tuple[Shown, PairRecord]]] = {}
     lines: int = 0
     rejected_lines: int = 0
-    rejects: list[RejectRecord] = field(default_factory=list)
+    rejects: list[RejectRecord] = []
 
     @property
     def pairs(self) -> list[PairRecord]:
@@ -79,8 +80,7 @@ class LabelledPairs:
             self.rejects.append(RejectRecord(line=line.number, reason=str(error), text=text))
 
 
-@dataclass(frozen=True, slots=True)
-class ListsInBothOrders(ListPlan):
+class ListsInBothOrders(ListPlan, frozen=True):
     """Every second list is the reverse of the one before, so that both show each pair, in another
     order.
     """
@@ -123,7 +123,7 @@ def job_of(run: RunContext) -> RunContext:
         # The file of the job is not an input of the user.
         run.on_event(replace(event, input=None) if isinstance(event, PlanEvent) else event)
 
-    return replace(run, settings=settings, plan=plan, on_event=on_event)
+    return dataclasses.replace(run, settings=settings, plan=plan, on_event=on_event)
 
 
 def task_in(folder: str, journal_for: str) -> Task:

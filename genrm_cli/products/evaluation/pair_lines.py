@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
+
+from msgspec import Struct
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
@@ -24,8 +25,7 @@ _EXPECTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledPair:
+class LabelledPair(Struct, frozen=True):
     """A chosen answer of a line against a rejected one.
 
     Attributes:
@@ -42,8 +42,7 @@ class LabelledPair:
     rejected: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledLine:
+class LabelledLine(Struct, frozen=True, kw_only=True):
     """A conversation and its pairs of answers, without their reasoning.
 
     Attributes:

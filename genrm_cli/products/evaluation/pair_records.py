@@ -1,11 +1,12 @@
 """The pairs of a result, and what judges answered about them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from statistics import fmean
 from typing import Literal
+
+from msgspec import Struct
 
 from genrm_cli.groups.comparisons import join_verdicts
 from genrm_cli.groups.line_records import FailureRecord
@@ -27,8 +28,7 @@ Repeat = Literal["right", "wrong", "tie", "unreadable"]
 _CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRecord:
+class OrderRecord(Struct, frozen=True, kw_only=True):
     """The result of a pair in one order; without a verdict, `result` is None.
 
     Calls, tokens and latency are those of this run, or of the run that filled the journal.
@@ -66,8 +66,7 @@ class OrderRecord:
         return self.failure is None or self.failure.kind != FailureKind.NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairRecord:
+class PairRecord(Struct, frozen=True, kw_only=True):
     """The results of one labelled pair.
 
     Attributes:

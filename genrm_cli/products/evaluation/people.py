@@ -6,10 +6,11 @@ Only the first pair of each line counts, since pairs of one line depend on each 
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
+
+from msgspec import Struct
 
 from genrm_cli.errors import InputError
 from genrm_cli.products.evaluation.accuracy import EVEN, PairShare, share_of_items
@@ -23,8 +24,7 @@ Labels = Mapping[str, Mapping[str, float]]
 """By pair and rater, 1 for the chosen answer, 0 for the other one, 0.5 for a tie."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonLabel:
+class PersonLabel(Struct, frozen=True, kw_only=True):
     """One person's label of a pair.
 
     Attributes:
@@ -37,8 +37,7 @@ class PersonLabel:
     label: Literal["chosen", "rejected", "tie"] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeopleQuality:
+class PeopleQuality(Struct, frozen=True, kw_only=True):
     """What people's labels say about a judge, and about each other.
 
     Attributes:

@@ -9,13 +9,13 @@ request. It estimates no share of own flips, and is exact for every share of the
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from statistics import NormalDist, fmean
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.errors import InputError, counted, naming
 from genrm_cli.metrics.running_stats import sample_variance, student_95
@@ -39,8 +39,7 @@ _RULE_OF_THREE = 3.0  # n items without a change: a share of 3 / n is possible
 Answer = Literal["same", "changed", "cannot tell"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierResult:
+class EarlierResult(Struct, frozen=True, kw_only=True):
     """The part of an earlier result of `genrm eval` that is compared."""
 
     format: Literal[1]
@@ -50,8 +49,7 @@ class EarlierResult:
     pairs: tuple[PairRecord, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeChange:
+class JudgeChange(Struct, frozen=True, kw_only=True):
     """A judge on the same pairs, then and now.
 
     Attributes:
@@ -170,8 +168,7 @@ def compare_since(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """The answers to one request; those that never came are left out."""
 
     item: str

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from genrm_cli.errors import Message, naming
 from genrm_cli.rollouts.rollout import Item, Reasoning, Turn
@@ -84,8 +85,7 @@ def message_of(code: str) -> Message:
     return Message.of(f"unscored: {Reason(code).text}") if known is None else known.message
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A rollout that can be exported. Rewards of one group are comparable.
 
     Attributes:

@@ -3,8 +3,9 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
+
+from msgspec import Struct, field
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.metrics.figures import rounded
@@ -35,8 +36,7 @@ from genrm_cli.scored.lines import ScoredGroup
 _Row = Pair | Sample | PromptRow
 
 
-@dataclass(slots=True)
-class RowMaker:
+class RowMaker(Struct):
     """Makes the rows of one export, and puts them into `rows`.
 
     Attributes:
@@ -49,7 +49,7 @@ class RowMaker:
     missing: set[str]
     counts: ExportCounts = field(default_factory=ExportCounts)
     _used: Counter[int] = field(default_factory=Counter)  # rows by prompt
-    _known: set[int] = field(default_factory=set)  # names of rows that must not be repeated
+    _known: set[int] = set()  # names of rows that must not be repeated
 
     def add_group(self, input_: ExportInput, group: ScoredGroup) -> None:
         """Make the rows of a group."""

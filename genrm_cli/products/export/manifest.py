@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from genrm_cli import __version__
@@ -86,7 +87,7 @@ def _iter_files(run: ScoredRun) -> Iterator[Record]:
     record = {} if run.metrics is None else to_json(run.metrics)
     for file in run.files:
         yield {
-            **asdict(file.identity),
+            **to_builtins(file.identity),
             **{name: getattr(file, name) for name in ("sha256", "lines", "rollouts")},
             "judges": sorted(run.judges),
             "scored_with": {name: record[name] for name in _SCORED_WITH if record},

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.groups.line_records import ScoredLine
@@ -38,8 +40,7 @@ from genrm_cli.verdicts import Reason
 _LOGPROBS = ("logprobs", "response_logprobs", "completion_logprobs")
 
 
-@dataclass(frozen=True, slots=True)
-class ExportInput:
+class ExportInput(Struct, frozen=True):
     """One scored file or set.
 
     Attributes:
@@ -52,8 +53,7 @@ class ExportInput:
     statuses: Mapping[tuple[str, int], str]
 
 
-@dataclass(slots=True)
-class ExportCounts:
+class ExportCounts(Struct):
     """Counts of an export.
 
     Attributes:

@@ -6,9 +6,9 @@ from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from genrm_cli.products.export.balance import balanced
@@ -19,8 +19,7 @@ from genrm_cli.storage.encoding.records import render_record
 from genrm_cli.storage.spool import Spool
 
 
-@dataclass(slots=True)
-class _Side:
+class _Side(Struct):
     """The answers on one side: the number of the row, the reward and the characters of each."""
 
     rows: "array[int]" = field(default_factory=lambda: array("I"))
@@ -28,8 +27,7 @@ class _Side:
     chars: "array[int]" = field(default_factory=lambda: array("q"))
 
 
-@dataclass(frozen=True, slots=True)
-class SideNumbers:
+class SideNumbers(Struct, frozen=True):
     """Rewards and lengths in characters of the responses on one side of an export, in the order of
     the rows.
     """

@@ -1,9 +1,10 @@
 """Rows to render: pairs, labelled and plain samples, prompts with all their responses."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from genrm_cli.json_types import Record
 from genrm_cli.products.export.chat_messages import Message
@@ -30,8 +31,7 @@ class UnfitError(ValueError):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedAnswer:
+class ExportedAnswer(Struct, frozen=True):
     """A response to a prompt.
 
     Attributes:
@@ -48,7 +48,7 @@ class ExportedAnswer:
     standard_error: float | None = None
     advantage: float | None = None
     logprobs: list[float] | None = None
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    kept: Mapping[str, Any] = {}
     is_session: bool = False
 
     @property
@@ -64,8 +64,7 @@ class ExportedAnswer:
         return str(message["content"])
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """A prompt.
 
     Attributes:
@@ -82,8 +81,7 @@ class Prompt:
     reference: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A chosen and a rejected response to a prompt."""
 
     prompt: Prompt
@@ -96,8 +94,7 @@ class Pair:
         return {f"{path}_{side}": answer.kept[path] for side, answer in sides.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A response to imitate, or one labelled as wanted or unwanted."""
 
     prompt: Prompt
@@ -109,8 +106,7 @@ class Sample:
         return {path: self.answer.kept[path]}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRow:
+class PromptRow(Struct, frozen=True):
     """A prompt, and all of its responses with a reward; `number` counts the prompts from 0."""
 
     prompt: Prompt
@@ -128,8 +124,7 @@ class PromptRow:
         return {path: values if self.lists else shared}
 
 
-@dataclass(frozen=True, slots=True)
-class ExportFormat:
+class ExportFormat(Struct, frozen=True):
     """One loader's format.
 
     Attributes:
@@ -155,7 +150,7 @@ class ExportFormat:
     separates_reasoning: bool = False
     strips_reasoning: bool = False
     name_split: Callable[[Json, str], None] | None = None
-    sides: Mapping[str, Callable[[str], Json]] = field(default_factory=dict)
+    sides: Mapping[str, Callable[[str], Json]] = {}
 
     def usage(self, uri: str, validation: str | None = None) -> str:
         """Return the code that loads an output, and its validation split."""

@@ -6,10 +6,10 @@ for all pairs of policies together, and however often you look.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.figures import WINS
@@ -23,8 +23,7 @@ _MOST_NAMED = 5  # policies in a sentence
 _MAX_HALF_WIDTH = 4.6  # of the interval of a strength: odds of 100 to 1 either way say nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyRow:
+class PolicyRow(Struct, frozen=True, kw_only=True):
     """One policy. None where a number is unknown; win rates are between 0 and 1.
 
     Attributes:
@@ -42,8 +41,7 @@ class PolicyRow:
     prompts: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairRow:
+class PairRow(Struct, frozen=True, kw_only=True):
     """Two policies that were compared.
 
     Attributes:
@@ -67,8 +65,7 @@ class PairRow:
     failed: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaderboard:
+class Leaderboard(Struct, frozen=True, kw_only=True):
     """The statistics of a ranking. The unit of all intervals is the prompt.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 
@@ -12,8 +12,7 @@ from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, Indices
 _LEAST_OF_ORDER = 0.25
 
 
-@dataclass(slots=True)
-class OutcomeTable:
+class OutcomeTable(Struct):
     """Collects outcomes prompt by prompt.
 
     Attributes:
@@ -26,7 +25,7 @@ class OutcomeTable:
     prompts: int = 0
     answered: Counter[int] = field(default_factory=Counter)
     failed: Counter[tuple[int, int]] = field(default_factory=Counter)
-    _rows: list[tuple[float, ...]] = field(default_factory=list)
+    _rows: list[tuple[float, ...]] = []
 
     def begin_prompt(self, policies: Iterable[int]) -> None:
         """Begin the next prompt, which these policies answered."""
@@ -50,8 +49,7 @@ class OutcomeTable:
         return Outcomes(self, prompt, first, second, rows[3], rows[4] > 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcomes:
+class Outcomes(Struct, frozen=True):
     """N outcomes of comparisons between K policies on P prompts; N = 0 is allowed.
 
     Attributes:

@@ -6,9 +6,11 @@ pairs in both orders; their verdicts stay in the journal that `genrm score` uses
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Literal
+
+from msgspec import structs
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, SettingRef, TooManyUnscoredError, UsageError, naming
 from genrm_cli.groups.check import check_settings, refuse_defaults, without_components
@@ -32,7 +34,6 @@ from genrm_cli.products.ranking.policy_outcomes import add_group
 from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.scored.files import ScoredInput, find_scored
 from genrm_cli.scored.groups import ScoredRun
-from genrm_cli.scored.json_form import extended
 from genrm_cli.scored.parse_lines import parse_line
 from genrm_cli.scored.run_record import PanelRecord, RunRecord
 from genrm_cli.settings import Settings, changed
@@ -44,8 +45,7 @@ from genrm_cli.verdicts import StoppedBy
 _POLICY = "policy"  # of the fields that are kept of a scored line
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ranking(Leaderboard):
+class Ranking(Leaderboard, frozen=True, kw_only=True):
     """A leaderboard, and how it came about.
 
     Attributes:
@@ -259,9 +259,8 @@ def _read_ranking(
             naming("See its replies with `genrm compare`, or choose another $profile."),
         )
     board = build_leaderboard(outcomes)
-    return extended(
-        Ranking,
-        board,
+    return Ranking(
+        **structs.asdict(board),
         inputs=tuple(uris),
         judge=judge,
         judged_by=None if metrics is None else metrics.judge,

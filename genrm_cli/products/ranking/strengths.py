@@ -7,9 +7,8 @@ policies never lost against the rest: then each ordered pair gets a quarter of a
 Errors are those of prompts, because outcomes on one prompt depend on each other.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.products.ranking.outcomes import Outcomes
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats
@@ -22,8 +21,7 @@ _TOLERANCE = 1e-11  # of the slope, over the number of outcomes
 _MOST_STEPS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Strengths:
+class Strengths(Struct, frozen=True):
     """Strengths of K policies; they sum to 0.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 from genrm_cli.products.report.report_figures import Histogram
 
@@ -61,8 +61,7 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A value with its interval, None where it is not measurable; `place` is written beside it."""
 
     value: float | None
@@ -72,8 +71,7 @@ class Point:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PricedPoint(Point):
+class PricedPoint(Point, frozen=True):
     """A value that has a cost; `is_best` if nothing cheaper has a higher one."""
 
     cost: float = 0.0
@@ -114,8 +112,7 @@ def draw_costs(points: Sequence[PricedPoint], what: str) -> Markup:
     return _svg(what, [*parts, *axis.ends()])
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
+class _Axis(Struct, frozen=True):
     """The vertical axis of values and the ends of their intervals."""
 
     low: float

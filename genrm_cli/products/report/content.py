@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.jobs.journals import open_known_journal
@@ -36,12 +38,11 @@ from genrm_cli.storage.store import Store
 _LENGTH_WINS = 0.5
 
 
-@dataclass(slots=True)
-class Tag:
+class Tag(Struct):
     """A named set of groups, by their numbers on the page."""
 
     label: str
-    groups: list[int] = field(default_factory=list)
+    groups: list[int] = []
 
 
 def tags_of(start: int, figures: RunFigures, groups: Sequence[GroupFigures]) -> dict[str, Tag]:
@@ -98,8 +99,7 @@ COLUMNS = [*_FIGURES, "run", "prompt", "rewards", "at"]
 Row = list[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
+class RunPage(Struct, frozen=True):
     """One run on the page.
 
     Attributes:
@@ -120,7 +120,7 @@ class RunPage:
     def as_dict(self) -> Record:
         """Return all numbers of the run on the page, JSON-ready."""
         return {
-            **asdict(self.figures),
+            **to_builtins(self.figures),
             "rejected_lines": self.rejected,
             "so_far": self.so_far,
             "answer": self.trust.answer,

@@ -1,7 +1,8 @@
 """A group in the form used by the page: short lists, all texts masked as for the judge."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.json_types import Record
@@ -16,7 +17,6 @@ from genrm_cli.rollouts.rollout import (
     call_text,
 )
 from genrm_cli.scored.lines import ScoredGroup, ScoredRollout
-from genrm_cli.typed_json import amended
 
 _DIGITS = 4  # for people: more would only make the page larger
 _PROMPT_CHARS = 120  # a line of the list of groups
@@ -29,8 +29,8 @@ def with_labels_masked(group: ScoredGroup, mask: Mask) -> ScoredGroup:
     members = []
     for each in group.members:
         judge, reason = (text and mask(text) for text in (each.line.judge, each.line.reason_text))
-        members.append(replace(each, line=amended(each.line, judge=judge, reason_text=reason)))
-    comparisons = tuple(amended(each, judge=mask(each.judge)) for each in group.comparisons)
+        members.append(replace(each, line=replace(each.line, judge=judge, reason_text=reason)))
+    comparisons = tuple(replace(each, judge=mask(each.judge)) for each in group.comparisons)
     return ScoredGroup(mask(group.key), tuple(members), comparisons)
 
 

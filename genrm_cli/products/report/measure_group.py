@@ -3,7 +3,8 @@
 import string
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.metrics.group_measures import GroupMeasures, correlation, count_verdicts
@@ -19,8 +20,7 @@ _QUOTES = "’‘“”…"
 _MARKUP = ("**", "\n#", "\n- ", "\n* ", "\n1.", "```", "\n|")
 
 
-@dataclass(frozen=True, slots=True)
-class GroupFigures:
+class GroupFigures(Struct, frozen=True):
     """One group in numbers.
 
     Attributes:

@@ -3,9 +3,10 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.json_types import Record
 from genrm_cli.judging.pacing.policy import cost_of
@@ -32,8 +33,7 @@ _LISTED = 10  # groups by measure, on one screen
 _COST = ("calls", "prompt_tokens", "completion_tokens", "wall_time_s", "journal_hits")
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(Struct, frozen=True):
     """Counts between edges, the last bin closed; both empty without a value."""
 
     edges: tuple[float, ...]
@@ -45,8 +45,7 @@ class Histogram:
         return min(max(place, 0), len(self.counts) - 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFigures:
+class RunFigures(Struct, frozen=True, kw_only=True):
     """One scored file in numbers.
 
     Attributes:
@@ -110,8 +109,8 @@ class RunFigures:
     components: Mapping[str, Mean]
     panel_agreement: float | None = None
     repeats: Share | None = None
-    cost: Mapping[str, float] = field(default_factory=dict)
-    masked: Mapping[str, int] = field(default_factory=dict)
+    cost: Mapping[str, float] = {}
+    masked: Mapping[str, int] = {}
     sessions: SessionSummary | None
     account: RunAccount | None = None
     look_here: Mapping[str, tuple[tuple[str, float], ...]]

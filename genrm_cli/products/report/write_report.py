@@ -3,8 +3,9 @@
 The page holds figures and charts as HTML, and the groups as inert blocks of data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
+
+from msgspec import Struct
 
 from genrm_cli.errors import UsageError
 from genrm_cli.jobs.previews.so_far import SoFar
@@ -37,8 +38,7 @@ _FORMS = {
 _MARK = "<!--blocks-->"  # page text cannot contain it: the template escapes everything
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenReport:
+class WrittenReport(Struct, frozen=True):
     """A finished report: its figures, and where it is.
 
     Attributes:

@@ -1,8 +1,8 @@
 """The metrics of a server in Prometheus format, read on request."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 
+from msgspec import to_builtins
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -54,7 +54,7 @@ def _iter_metrics(service: RewardService) -> Iterator[Metric]:
     steps = service.steps
     if steps is not None and steps.win_rate is not None:
         text = "Win rate against the reference answers in the latest step, and its interval"
-        rate = asdict(steps.win_rate)
+        rate = to_builtins(steps.win_rate)
         shares = {name: rate[f"{name}_percent"] for name in ("win", "low", "high")}
         yield _labelled(GaugeMetricFamily, "reference_win_percent", text, "value", shares)
 

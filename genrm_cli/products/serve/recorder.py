@@ -1,10 +1,10 @@
 """Record served groups in files that `genrm report` and `genrm export` read."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import orjson
+from msgspec.structs import replace
 
 from genrm_cli.groups.count_group import count_whole_group
 from genrm_cli.groups.group import JudgedGroup
@@ -24,7 +24,6 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import render_document, render_record
 from genrm_cli.storage.record_files import RecordFiles
 from genrm_cli.storage.store import Store
-from genrm_cli.typed_json import amended
 
 _OF_COMPARE = "response_objs"
 
@@ -76,7 +75,7 @@ class Recorder(RecordFiles):
         """Record a late member, apart from its group; its comparisons are in the journal."""
         # The other lines are already in the file, with the rewards of their first reply.
         alone = replace(
-            rewards, scores=[amended(rewards.scores[index], group_size=1)], comparisons=[]
+            rewards, scores=[replace(rewards.scores[index], group_size=1)], comparisons=[]
         )
         self._append_group(
             rewards.key, b"", scored_lines([member], alone, self._plan.rewards, self._mask)

@@ -4,8 +4,10 @@ comparable over the steps of a training.
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from statistics import fmean
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.groups.comparisons import verdicts_of
@@ -29,12 +31,10 @@ from genrm_cli.settings import Settings
 from genrm_cli.storage.encoding.records import BadLineError
 from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
-from genrm_cli.typed_json import amended
 from genrm_cli.verdicts import Outcome, preferred
 
 
-@dataclass(frozen=True, slots=True)
-class WinRate:
+class WinRate(Struct, frozen=True):
     """How often responses beat fixed answers to their prompts.
 
     Attributes:
@@ -51,7 +51,6 @@ class WinRate:
     failed: int
 
 
-@dataclass(slots=True)
 class WinCounts(Mergeable):
     """The share of comparisons won in each group, and what `WinRate` counts."""
 
@@ -84,8 +83,7 @@ class WinCounts(Mergeable):
         return WinRate(100 * mean, 100 * low, 100 * high, self.comparisons, self.failed)
 
 
-@dataclass(frozen=True, slots=True)
-class ReferenceComparisons:
+class ReferenceComparisons(Struct, frozen=True):
     """The comparisons of a group with the answer to its prompt. A blank response loses without
     one.
     """
@@ -171,7 +169,7 @@ class ReferenceAnswers:
         calibration = self._scorer.running.fitted
         (rewards,) = reward_verdicts([verdicts_of(judged, plan)], plan, calibration)
         scores = [
-            amended(
+            replace(
                 score,
                 index=index,
                 group_size=judged.size - 1,

@@ -1,6 +1,6 @@
 """Events of a server."""
 
-from dataclasses import asdict, dataclass
+from msgspec import to_builtins
 
 from genrm_cli.errors import Message, SettingRef
 from genrm_cli.json_types import Record
@@ -8,8 +8,7 @@ from genrm_cli.metrics.event import Event, Severity
 from genrm_cli.products.serve.served_answers import GroupCounts
 
 
-@dataclass(frozen=True, slots=True)
-class GroupEvent(Event):
+class GroupEvent(Event, frozen=True):
     """A group was answered, `waited_s` after its first member came."""
 
     group: str
@@ -19,35 +18,31 @@ class GroupEvent(Event):
     def as_dict(self) -> Record:
         """Return the fields of a log line, with the counts among them."""
         status = self.counts.status
-        fields = {"group": self.group, "status": status, "waited_s": self.waited_s}
-        return fields | asdict(self.counts)
+        fields: Record = {"group": self.group, "status": status, "waited_s": self.waited_s}
+        return {**fields, **to_builtins(self.counts)}
 
 
-@dataclass(frozen=True, slots=True)
-class AbsentEvent(Event):
+class AbsentEvent(Event, frozen=True):
     """A member of a group will not come."""
 
     group: str
     member: str
 
 
-@dataclass(frozen=True, slots=True)
-class DisagreementEvent(Event):
+class DisagreementEvent(Event, frozen=True):
     """A request contradicts earlier ones of its group."""
 
     group: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedEvent(Event):
+class RefusedEvent(Event, frozen=True):
     """A group was refused, as the server is full or shutting down."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlineEvent(Event):
+class DeadlineEvent(Event, frozen=True):
     """A group is scored without the members that have not come."""
 
     severity = Severity.WARNING
@@ -66,8 +61,7 @@ class DeadlineEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class MadeUpEvent(Event):
+class MadeUpEvent(Event, frozen=True):
     """The middle of the scale stands for the mean of all rewards, as there is none yet."""
 
     severity = Severity.WARNING
@@ -83,8 +77,7 @@ class MadeUpEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DrainingEvent(Event):
+class DrainingEvent(Event, frozen=True):
     """The server accepts no more groups; it has `open` ones, with `waiting` requests."""
 
     open: int

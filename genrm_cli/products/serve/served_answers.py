@@ -1,8 +1,9 @@
 """Replies to group requests, and the counters of a server."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, Self
+
+from msgspec import Struct, field
 
 from genrm_cli.errors import counted
 from genrm_cli.groups.line_records import ScoredLine
@@ -16,8 +17,7 @@ from genrm_cli.products.serve.reference_answers import WinRate
 _LIKELY_CHANCE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCounts:
+class GroupCounts(Struct, frozen=True):
     """Members, comparisons and calls of one group, as shown in its reply and the log.
 
     Attributes:
@@ -55,7 +55,7 @@ class GroupCounts:
     reward_spread: float | None
     unanswered: int
     earlier: int | None = None
-    component_means: Mapping[str, float | None] = field(default_factory=dict)
+    component_means: Mapping[str, float | None] = {}
     reference: WinRate | None = None
 
     @classmethod
@@ -118,15 +118,14 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupAnswer:
+class GroupAnswer(Struct, frozen=True):
     """The rewards of a group, and the ids of the members judged together, in order."""
 
     name: str
     ids: Sequence[str]
     rewards: GroupRewards
     counts: GroupCounts
-    _indices: dict[str, int] = field(default_factory=dict)
+    _indices: dict[str, int] = {}
 
     def __post_init__(self) -> None:
         self._indices.update((id_, index) for index, id_ in enumerate(self.ids))
@@ -136,8 +135,7 @@ class GroupAnswer:
         return self.rewards.scores[self._indices[id_]]
 
 
-@dataclass(slots=True)
-class ServiceCounts:
+class ServiceCounts(Struct):
     """Counters of a server since its start. `prometheus` says what each counts."""
 
     groups: dict[str, int] = field(default_factory=lambda: {"scored": 0, "partial": 0, "failed": 0})

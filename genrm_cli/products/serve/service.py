@@ -16,7 +16,9 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import StorageError
 from genrm_cli.groups.asking.arriving import ArrivingGroup
@@ -483,8 +485,7 @@ class RewardService:
         return GroupAnswer(entry.name, ids, rewards, counts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """A group that has been judged, and its comparisons with the reference answer to its prompt;
     None if there is none.
     """

@@ -3,7 +3,8 @@
 import copy
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from genrm_cli.groups.count_group import count_whole_group
 from genrm_cli.groups.group import JudgedGroup
@@ -88,6 +89,9 @@ class StepMetrics:
         rate = self._wins.rate()
         self.win_rate = rate or self.win_rate
         if self._log_step is not None:
-            more = {"failure_share": shares, "reference": None if rate is None else asdict(rate)}
+            more = {
+                "failure_share": shares,
+                "reference": None if rate is None else to_builtins(rate),
+            }
             self._log_step(self._number, totals, more)
         self._begin(self._number + 1)

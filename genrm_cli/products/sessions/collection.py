@@ -10,9 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import UsageError, counted, naming
 from genrm_cli.jobs.context import RunContext, cancelled_by_signals
@@ -75,8 +77,7 @@ _PROGRESS_EVERY_S = 30.0  # sessions of slow models end minutes apart
 _IN_FLIGHT = 512
 
 
-@dataclass(frozen=True, slots=True)
-class CollectingEvent(Event):
+class CollectingEvent(Event, frozen=True):
     """The progress of a collection."""
 
     sessions: int
@@ -92,8 +93,7 @@ class CollectingEvent(Event):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CollectReport:
+class CollectReport(Struct, frozen=True):
     """The result of a run: its summary, and its counters; None if the outputs were up to date."""
 
     summary: Record

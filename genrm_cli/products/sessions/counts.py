@@ -1,7 +1,8 @@
 """Counters of a collection run."""
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+
+from msgspec import Struct, field, to_builtins
 
 from genrm_cli.errors import SettingRef, TooManyUnscoredError, naming
 from genrm_cli.json_types import Record
@@ -11,8 +12,7 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.verdicts import Failure, Outcome
 
 
-@dataclass(slots=True)
-class RoleCounts:
+class RoleCounts(Struct):
     """The calls of one role in this run, and the turns that it took from the journal."""
 
     turns: int = 0
@@ -34,8 +34,7 @@ class RoleCounts:
         self.completion_tokens += outcome.completion_tokens
 
 
-@dataclass(slots=True)
-class CollectCounts:
+class CollectCounts(Struct):
     """The episodes of a run.
 
     Attributes:
@@ -52,14 +51,14 @@ class CollectCounts:
     written: int = 0
     ends: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
-    details: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = {}
     faults: Counter[str] = field(default_factory=Counter)
     faulty: int = 0
     unparted: int = 0
     unscored: int = 0
     turns: int = 0
-    roles: dict[str, RoleCounts] = field(default_factory=dict)
-    components: dict[str, RunningStats] = field(default_factory=dict)
+    roles: dict[str, RoleCounts] = {}
+    components: dict[str, RunningStats] = {}
     sessions: SessionMetrics = field(default_factory=SessionMetrics)
     stopped_by: str | None = None
 
@@ -97,7 +96,7 @@ class CollectCounts:
         """Return the counts, JSON-ready, with the rate of faulty episodes and its 95 % interval."""
         rate = self.fault_rate
         sessions = self.sessions.summary()
-        means = {name: asdict(stats.summary()) for name, stats in self.components.items()}
+        means = {name: to_builtins(stats.summary()) for name, stats in self.components.items()}
         return {
             "episodes_planned": self.planned,
             "episodes_written": self.written,
@@ -111,7 +110,7 @@ class CollectCounts:
             "ended_before_branch": self.unparted,
             "unscored": self.unscored,
             "policy_turns": self.turns,
-            "roles": {role: asdict(counts) for role, counts in self.roles.items()},
+            "roles": {role: to_builtins(counts) for role, counts in self.roles.items()},
             "components": means,
             "sessions": None if sessions is None else to_json(sessions),
             "stopped_by": self.stopped_by,

@@ -39,8 +39,10 @@ and in a test. An installed package registers its class as an entry point of the
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
+
+from msgspec import Struct
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.rollout import Turn
@@ -62,8 +64,7 @@ Ask = Callable[[tuple[Turn, ...]], Awaitable[str]]
 """Asks the model that plays the environment's part for its next turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUse:
+class ModelUse(Struct, frozen=True):
     """How an environment uses the model that plays its part.
 
     Attributes:
@@ -72,11 +73,10 @@ class ModelUse:
     """
 
     min_tokens: int = 0
-    request_fields: Mapping[str, object] = field(default_factory=dict)
+    request_fields: Mapping[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """How an episode ended.
 
     Attributes:

@@ -7,9 +7,11 @@ import json
 import tomllib
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, SettingRef, UsageError, naming
 from genrm_cli.extensions import Seam, extension_names, load_extension
@@ -28,8 +30,7 @@ _EXAMPLES = 6  # fit an error message
 _LEAST_WEIGHT = 0.1  # of the largest: easy scenarios come, too, so that what is unlearned shows
 
 
-@dataclass(frozen=True, slots=True)
-class ScenarioSet:
+class ScenarioSet(Struct, frozen=True):
     """Scenarios, the raw tables of their file, and digests of these, by id."""
 
     scenarios: Sequence[EpisodeScenario]

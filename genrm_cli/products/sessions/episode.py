@@ -2,10 +2,13 @@
 `genrm score`.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.json_types import Record, whole_text
@@ -30,8 +33,7 @@ from genrm_cli.rollouts.rollout import Turn, words_of
 from genrm_cli.verdicts import ChatTurn, Failure, Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class EpisodeSlot:
+class EpisodeSlot(Struct, frozen=True):
     """One episode to play.
 
     Attributes:
@@ -80,8 +82,7 @@ class EpisodeSlot:
         return self.seed << 32 | self.variant
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(Struct):
     """The cost of one role in an episode, whether this run or an earlier one paid it."""
 
     turns: int = 0
@@ -97,8 +98,7 @@ class Usage:
         self.cut_turns += isinstance(outcome.result, ChatTurn) and outcome.result.is_truncated
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
+class Played(Struct, frozen=True):
     """An episode that has been played; one that failed ends with one of `FAILURES`.
 
     Attributes:
@@ -108,9 +108,9 @@ class Played:
 
     slot: EpisodeSlot
     state: EpisodeState
-    usage: Mapping[str, Usage] = field(default_factory=dict)
+    usage: Mapping[str, Usage] = {}
     faults: Sequence[str] = ()
-    hidden: Record = field(default_factory=dict)
+    hidden: Record = {}
 
 
 # In every record, because a record may be found without the others.
@@ -119,8 +119,7 @@ ADVISORY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunOrigin:
+class RunOrigin(Struct, frozen=True):
     """The part that all records of a run share.
 
     Attributes:
@@ -171,7 +170,7 @@ def episode_record(
         "client": run.client,
         "client_faults": list(played.faults),
         "scenario_digest": run.scenario_digests[slot.scenario.scenario_id],
-        "tokens": {role: asdict(usage) for role, usage in played.usage.items()},
+        "tokens": {role: to_builtins(usage) for role, usage in played.usage.items()},
         "hidden": played.hidden,
     }
     if slot.branch_at > 1:
@@ -264,7 +263,7 @@ async def play_episode(
     if said := slot.identity.partition("=")[2]:
         *before, first = state.messages
         first = first._replace(text=f"{said} {first.text}")
-        state = replace(state, messages=(*before, first))
+        state = dataclasses.replace(state, messages=(*before, first))
     try:
         while state.end is None:
             state = await environment.step(state, take(POLICY, await act(state)), ask)

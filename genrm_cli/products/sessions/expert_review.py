@@ -7,8 +7,10 @@ import heapq
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.groups.line_records import ScoredLine
@@ -49,8 +51,7 @@ RolloutId = tuple[str, int]
 """Group and index of a rollout, as in its `genrm` object."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewEntry:
+class ReviewEntry(Struct, frozen=True):
     """A rollout of the list.
 
     Attributes:
@@ -70,8 +71,7 @@ class ReviewEntry:
         return *order, self.reward or 0.0, *self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Struct, frozen=True):
     """A review list.
 
     Attributes:

@@ -129,7 +129,12 @@ async def open_agents(
         model = replace(agent.model, http_client=judge.http_client)
         # Weight and reference verdict are those of a judge; a role gives no verdict.
         config = JudgeConfig(role, model, settings.limits, REFERENCE_SCORE)
-        profile = ChatProfile(role, 1, "takes part in episodes", agent.request_fields)
+        profile = ChatProfile(
+            name=role,
+            version=1,
+            about="takes part in episodes",
+            request_fields=agent.request_fields,
+        )
         title = "policy" if role == POLICY else "client's model"
         of_role = ModelRole(title, setting_names(role))
         specs.append(JudgeSpec(config, profile, compares=False, role=of_role))

@@ -2,8 +2,10 @@
 for its help.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+from msgspec.structs import replace
 
 from genrm_cli.settings.declare import setting
 from genrm_cli.settings.kinds import REQUIREMENT, TEXT, URL

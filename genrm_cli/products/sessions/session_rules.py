@@ -1,7 +1,8 @@
 """The rules by name: for environments and review, and as a kind of reward component."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+
+from msgspec import to_builtins
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.products.sessions.rules.form import form
@@ -35,7 +36,7 @@ def _compute(
             continue
         said = rollout.session or (Turn("assistant", rollout.answer),)
         results.append(rule(rollout.prompt + said, parse_scenario(record)))
-    notes = [[asdict(finding) for finding in result.findings] for result in results]
+    notes = [[to_builtins(finding) for finding in result.findings] for result in results]
     return Column([result.value for result in results], notes)
 
 

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from genrm_cli import __version__
 from genrm_cli.errors import Message, SettingRef, UsageError, how_to_install
@@ -49,8 +50,7 @@ def _encodable(value: Any) -> Any:
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
-@dataclass(frozen=True, slots=True)
-class TrackerFailedEvent(Event):
+class TrackerFailedEvent(Event, frozen=True):
     """An experiment tracker did not take a run."""
 
     severity = Severity.WARNING
@@ -62,8 +62,7 @@ class TrackerFailedEvent(Event):
         return Message.of(SettingRef(self.tracker), f": not logged: {self.detail}")
 
 
-@dataclass(frozen=True, slots=True)
-class TrackedRun:
+class TrackedRun(Struct, frozen=True):
     """The data of a run for trackers: its name, its configuration, and its numbers, or those of one
     of its steps.
     """

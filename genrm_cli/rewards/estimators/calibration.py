@@ -8,9 +8,10 @@ Source: the method of moments for a linear model with random rollouts and random
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.metrics.figures import attempt
 from genrm_cli.metrics.running_stats import ExpectedSignal, student_95
@@ -65,8 +66,7 @@ _KEPT[_PLAIN][_ONE, _ONE] = True
 _ROWS = int(_KEPT.sum())
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """Statistics of the whole run for an estimator; the defaults mean that nothing is known.
 
     Attributes:
@@ -90,13 +90,13 @@ class Calibration:
     groups: int = 0
     gap_bias: float = 0.0
     ranking_bias: float = 0.0
-    weights: Weights = Weights()  # noqa: RUF009  (immutable)
+    weights: Weights = Weights()
     noise: JudgeNoise | None = None
     score_noise: JudgeNoise | None = None
     expected: float | None = None
     expected_error: float | None = None
     reward_variance: float | None = None
-    lists: ListCalibration = ListCalibration()  # noqa: RUF009  (immutable)
+    lists: ListCalibration = ListCalibration()
     failed: str | None = None
 
     def without_noise(self, failed: str) -> "Calibration":

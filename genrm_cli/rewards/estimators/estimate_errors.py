@@ -6,10 +6,10 @@ responds to any group with these comparisons, not from the assumptions of the es
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.rewards.estimators.verdict_batch import Flags, Floats, VerdictBatch
 
@@ -31,8 +31,7 @@ class Errors(NamedTuple):
     chances: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class BatchEstimate:
+class BatchEstimate(Struct, frozen=True):
     """The result of an estimator for a batch.
 
     Attributes:

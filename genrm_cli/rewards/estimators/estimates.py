@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.metrics.half_plans import HalfSums
@@ -72,8 +73,7 @@ ESTIMATORS: Mapping[str, Callable[[VerdictBatch, Calibration], BatchEstimate]] =
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """The base scores of one group and their accuracy.
 
     Attributes:

@@ -5,10 +5,10 @@ level m = (score_1 + score_2) / 2. Its lead is (1 - w) d + w r, with one weight 
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.rewards.estimators.verdict_batch import Floats
@@ -96,8 +96,7 @@ class LeadMoments(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeNoise:
+class JudgeNoise(Struct, frozen=True):
     """Dependence of leads and levels on rollouts whose qualities have variance 1 within a group.
 
     Attributes:

@@ -1,8 +1,7 @@
 """Base scores of a group by least squares on the graph of its comparisons."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimate_errors import (

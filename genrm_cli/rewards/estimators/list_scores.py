@@ -10,10 +10,10 @@ Source: two-way layout with random qualities; W. A. Fuller and G. E. Battese, J.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from genrm_cli.metrics.figures import rounded_all
 from genrm_cli.metrics.running_stats import LEAST_SPREAD
@@ -35,8 +35,7 @@ class ListScores(NamedTuple):
     scores: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
-class ListCalibration:
+class ListCalibration(Struct, frozen=True):
     """Statistics of the whole run about a listwise judge.
 
     Attributes:

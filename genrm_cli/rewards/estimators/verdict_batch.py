@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.metrics.figures import rounded_all
 from genrm_cli.pairing.pairs import Comparison
@@ -22,8 +23,7 @@ VERDICT_COLUMNS = 5
 _MAX_CELLS = 1 << 18  # 2 MB for an array of n × n or M numbers a group: memory of a batch
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictBatch:
+class VerdictBatch(Struct, frozen=True):
     """G groups of n rollouts with up to M verdicts each; all arrays are [G, M].
 
     Attributes:

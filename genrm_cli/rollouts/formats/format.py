@@ -1,8 +1,9 @@
 """The definition of a format: recognise a line, read its rollouts, write their scores back."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.reading.all_texts import describe_open, open_fields, roles_of
@@ -86,8 +87,7 @@ def set_detail(record: Record, detail: Record) -> None:
     record["genrm"] = detail
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """One way to write rollouts as lines. Its readers raise `UnreadableRecordError`.
 
     Attributes:
@@ -109,12 +109,11 @@ class Format:
     name: str
     recognise: Callable[[Record], bool]
     read: Callable[[Record], list[Rollout]]
+    fields: Fields
     rows: Callable[[Record], Sequence[object]] = lambda record: ()
     annotate_rollout: Callable[[Record, Sequence[Score]], None] = annotate_line
     scores: Callable[[Record], list[Score]] = written_scores
-    _: KW_ONLY
-    fields: Fields
-    example: Record = field(default_factory=dict)
+    example: Record = {}
     resolve: Callable[[Record], Fields] | None = None
     owns_line: bool = False
     restating: tuple[str, ...] = ()

@@ -4,7 +4,8 @@ not by their writer."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record

@@ -9,8 +9,9 @@ history and context. Without a named prompt, the line must have one under a know
 then all of its other texts must be accounted for as well."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import SettingRef
 from genrm_cli.json_types import Record, field_at
@@ -122,8 +123,8 @@ def named_fields(
         name,
         lambda record: all(top_of(record, path) in record for path in named),
         read,
+        fields,
         rows,
-        fields=fields,
         example=example or {},
         resolve=fields_in,
         owns_line=bool(prompts),

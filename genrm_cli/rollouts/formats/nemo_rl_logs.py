@@ -7,9 +7,10 @@ Rollouts collected by NeMo Gym (with `agent_ref`) alternate between user and pol
 the policy. Source: NVIDIA-NeMo/RL `nemo_rl/algorithms/grpo.py`, `nemo_rl/experience/rollouts.py`,
 `nemo_rl/utils/logger.py`."""
 
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
+
+from msgspec.structs import replace
 
 from genrm_cli.json_types import Record
 from genrm_cli.rollouts.formats.format import Format

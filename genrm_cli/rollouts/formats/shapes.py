@@ -3,8 +3,9 @@ prompt.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.answers import asked_of, items_of_answer

@@ -4,8 +4,9 @@ A name is never ranked below another and then used when the other is missing: if
 could be the prompt, or the response, the line is refused with the choices."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from operator import is_
+
+from msgspec.structs import replace
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import JsonObject

@@ -5,9 +5,10 @@ outputs.
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.resources import files
+
+from msgspec import Struct
 
 from genrm_cli.rollouts.reading.known_names import ROLES
 from genrm_cli.rollouts.reading.values import words
@@ -20,8 +21,7 @@ from genrm_cli.texts.reasoning import (
 )
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(Struct, frozen=True, dict=True):
     """The marks of a chat template whose special tokens a decoded text still has, from the table
     `templates.toml`.
     """
@@ -77,8 +77,7 @@ _PREFILL = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedPrompt:
+class DecodedPrompt(Struct, frozen=True):
     """A decoded prompt.
 
     Attributes:

@@ -12,9 +12,10 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings.kinds import Table
@@ -24,12 +25,11 @@ NAME = "genrm.toml"
 """Name of the settings file of a folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFile:
+class SettingsFile(Struct, frozen=True):
     """A settings file; `path` and `values` are empty without one."""
 
     path: str = ""
-    values: Table = field(default_factory=dict)
+    values: Table = {}
 
 
 def read_settings_file(path: str | None, folder: Path) -> SettingsFile:

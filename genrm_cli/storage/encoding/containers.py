@@ -4,11 +4,11 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO
 
 import orjson
+from msgspec import Struct
 
 from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.eval_logs import TORCH_ADVICE, iter_samples, refusal
@@ -60,8 +60,7 @@ _TABLE = re.compile(rb"%b(?:([,;\t|])%b)(?:\1%b)*\r?\n(?!\{)" % (_COLUMN, _COLUM
 _TABLE_NAMES = {".csv": b",", ".tsv": b"\t"}
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Struct, frozen=True):
     """How a file stores its records.
 
     Attributes:

@@ -7,8 +7,9 @@ import math
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from msgspec import structs
 from virtual_time import run_in_virtual_time
 
 from genrm_cli.errors import JudgeError
@@ -43,7 +44,7 @@ def _read(reply: Reply, shown: PairwisePrompt) -> Verdict | Failure:
     )
 
 
-PROFILE = replace(PROFILES["nemotron"], parse_reply=_read)
+PROFILE = structs.replace(PROFILES["nemotron"], parse_reply=_read)
 BROKEN_PROMPT = "breaks the server"
 
 

@@ -1,6 +1,5 @@
 """From outcomes in both orders to figures."""
 
-from dataclasses import asdict, fields
 from math import comb
 from random import Random
 
@@ -8,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_pairs import judged_pair
+from msgspec.structs import asdict, fields
 
 from genrm_cli.metrics.running_stats import Estimated, wilson_interval
 from genrm_cli.products.evaluation.accuracy import (

@@ -1,10 +1,9 @@
 """The agreement of two ways to ask a judge about the same labelled pairs."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from judged_pairs import judged_pair
+from msgspec.structs import replace
 
 from genrm_cli.metrics.running_stats import Estimated
 from genrm_cli.products.evaluation.grid import agreement_text, pair_agreement

@@ -1,12 +1,12 @@
 """Has a judge changed: the same pairs, judged then and now."""
 
 import json
-from dataclasses import replace
 from itertools import combinations
 from random import Random
 
 import pytest
 from judged_pairs import judged_pair
+from msgspec.structs import replace
 
 from genrm_cli.errors import InputError
 from genrm_cli.products.evaluation.pair_records import Preference

@@ -1,10 +1,10 @@
 """Which pairs are made of a group, and which never are."""
 
 from collections import Counter
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from genrm_cli.catalog import PAIR_SELECTIONS
 from genrm_cli.products.export.balance import BUCKET_CHARS, balanced

@@ -1,10 +1,9 @@
 """What a report measures of groups and runs, and what it must not claim to know."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scored_lines import metrics, scored, verdict
 
 from genrm_cli.groups.line_records import ComparisonRecord

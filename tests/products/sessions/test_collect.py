@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from guessing_game import GuessingGame, Secret
+from msgspec.structs import replace
 from sessions import ENVIRONMENT, MODEL_ENVIRONMENT, reaction, sample_set
 
 from genrm_cli.errors import InputError, JudgeError, StorageError, TooManyUnscoredError, UsageError

@@ -1,10 +1,9 @@
 """The simulated client: its numbers, its faults, and what moves the scripted one."""
 
-from dataclasses import astuple, replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple, replace
 from policies import GAMES
 from sessions import ENVIRONMENT, begin, play, sample, samples, step
 

@@ -1,7 +1,8 @@
 """What trackers are told about a run."""
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.metrics.run_metrics import RunMetrics

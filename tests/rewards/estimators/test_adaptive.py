@@ -1,7 +1,6 @@
 """The estimator that adapts to the judge: from few groups, whatever the judge is good at."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from bench.simulation.plan_metrics import correlations, indices_of, plan_within
 from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from drawn_verdicts import fit_of
 from label_judges import label_pairs
+from msgspec.structs import replace
 from numpy.random import default_rng
 from verdict_rows import verdicts_of
 

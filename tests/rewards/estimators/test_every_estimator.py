@@ -1,13 +1,13 @@
 """Properties of every estimator, for any verdicts."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from drawn_verdicts import LISTS, MAX_N, VERDICTS, approx, fit_of, linear_judge, pairs_of
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from verdict_rows import Row, verdicts_of
 
 from genrm_cli.judging.profiles.answer import MEANINGS

@@ -7,10 +7,12 @@ unknown label, or one twice, counts for nothing.
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.judging.profiles.answer import (
     UnreadableError,
@@ -74,8 +76,7 @@ def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:
     return render_listwise(prompt, labels, _CLOSING + render_form(_FORM, labels, "<label>"))
 
 
-@dataclass(frozen=True, slots=True)
-class ListForm:
+class ListForm(Struct, frozen=True):
     """The object in which a judge scores and orders a list.
 
     Attributes:

@@ -3,8 +3,9 @@ nested JSON.
 """
 
 import re
-from dataclasses import replace
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile

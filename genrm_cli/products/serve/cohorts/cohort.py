@@ -9,9 +9,10 @@ one. A member that will not come may come all the same: its trainer resumed it."
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Self
+
+from msgspec import Struct
 
 from genrm_cli.http_server.http_replies import RefusedError
 from genrm_cli.rollouts.group_keys import digest_of_prompt
@@ -46,8 +47,7 @@ class DisagreementError(RefusedError):
     kind = "disagreement"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     """One rollout of a cohort.
 
     Attributes:
@@ -100,8 +100,7 @@ def index_in(id_: str) -> int | None:
     return int(id_)
 
 
-@dataclass(slots=True)
-class Cohort:
+class Cohort(Struct):
     """One cohort.
 
     Attributes:
@@ -112,10 +111,10 @@ class Cohort:
 
     name: str
     size: int
-    members: dict[str, Member] = field(default_factory=dict)
-    late: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, Member] = {}
+    late: dict[str, Member] = {}
     is_closed: bool = False
-    absent: set[str] = field(default_factory=set)
+    absent: set[str] = set()
     _has_indices: bool = True
 
     def join(self, member: Member, size: int) -> JoinResult:

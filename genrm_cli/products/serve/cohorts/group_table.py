@@ -4,7 +4,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+
+from msgspec import field
+from msgspec.structs import replace
 
 from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.group import JudgedGroup
@@ -16,8 +18,7 @@ _TIMER_SLACK_S = 0.05
 """Added to a timer, which may ring a little before the time that it was set for."""
 
 
-@dataclass(slots=True, kw_only=True)
-class ServedGroup(Cohort):
+class ServedGroup(Cohort, kw_only=True):
     """A group or cohort from its first request until it is forgotten.
 
     Attributes:
@@ -39,7 +40,7 @@ class ServedGroup(Cohort):
     judged: JudgedGroup | None = None
     closes_at_s: float = 0.0
     timer: asyncio.TimerHandle | None = None
-    late_answers: dict[str, "asyncio.Future[GroupAnswer]"] = field(default_factory=dict)
+    late_answers: dict[str, "asyncio.Future[GroupAnswer]"] = {}
     size_bytes: int = 0
 
     def set_timer(self, timer: asyncio.TimerHandle | None) -> None:

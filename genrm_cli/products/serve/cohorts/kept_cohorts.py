@@ -3,10 +3,10 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import orjson
+from msgspec import Struct
 
 from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.groups.results import GroupRewards
@@ -19,8 +19,7 @@ from genrm_cli.scored.json_form import to_json
 from genrm_cli.typed_json import parse_json
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class KeptAnswer(Struct, frozen=True):
     """A `GroupAnswer` without comparisons."""
 
     ids: Sequence[str]
@@ -50,8 +49,7 @@ class KeptAnswer:
         return GroupAnswer(name, self.ids, rewards, self.counts)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptCohort:
+class KeptCohort(Struct, frozen=True):
     """An answered cohort, without the texts of its members.
 
     Attributes:

@@ -20,8 +20,10 @@ does:
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Self
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.products.serve.cohorts.cohort import Cohort, DisagreementError, Member
@@ -37,8 +39,7 @@ _STALLED_S = 0.5  # a timer that rings so late was kept by a slow disk or a stop
 _BETWEEN_POLLS_S = 15.0  # a client that was told to ask again does so at once, if it is there
 
 
-@dataclass(slots=True)
-class Ticket:
+class Ticket(Struct):
     """The requests of one member in one round, whose key is unique among all rounds of all groups.
 
     Attributes:
@@ -80,8 +81,7 @@ class Ticket:
         self.polls = True
 
 
-@dataclass(slots=True)
-class Rounds:
+class Rounds(Struct):
     """The latest round of one group: its key, empty before the first, and its tickets by member id.
 
     Attributes:
@@ -91,8 +91,8 @@ class Rounds:
 
     name: str
     round: str = ""
-    tickets: dict[str, Ticket] = field(default_factory=dict)
-    held: dict[str, Ticket] = field(default_factory=dict)
+    tickets: dict[str, Ticket] = {}
+    held: dict[str, Ticket] = {}
     decided: asyncio.Event = field(default_factory=asyncio.Event)
     requests: int = 0
     timer: asyncio.TimerHandle | None = None

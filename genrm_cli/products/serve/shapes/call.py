@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from genrm_cli.errors import counted
 from genrm_cli.groups.line_records import ScoredLine
@@ -23,8 +24,7 @@ from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.kinds import ON_FAILURE
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One request.
 
     `take_json` empties the body, as thousands of requests may wait for long. The path has its

@@ -10,7 +10,8 @@ row: NVIDIA-NeMo/RL 7ea279ab, `nemo_rl/experience/rollouts.py` and
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.http_server.gym_rows import aggregate, masked

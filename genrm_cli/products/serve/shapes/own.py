@@ -3,8 +3,9 @@ for its cohort.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from urllib.parse import unquote
+
+from msgspec import to_builtins
 
 from genrm_cli.groups.line_records import ComparisonRecord, ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply
@@ -73,7 +74,7 @@ async def _judge(call: Call) -> JsonReply:
         "rewards": [score.reward for score in scores],
         "responses": [_response_record(id_, score) for id_, score in zip(ids, scores, strict=True)],
         "comparisons": [_comparison_record(each, answer) for each in answer.rewards.comparisons],
-        "metrics": asdict(answer.counts),
+        "metrics": to_builtins(answer.counts),
     }
     return JsonReply(content)
 
@@ -96,7 +97,7 @@ async def _join(call: Call) -> JsonReply:
         "group_status": answer.counts.status,
         **_response_record(member_id, answer.score_of(member_id)),
         "members": list(answer.ids),
-        "metrics": asdict(answer.counts),
+        "metrics": to_builtins(answer.counts),
     }
     return JsonReply(content)
 

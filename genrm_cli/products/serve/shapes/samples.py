@@ -7,7 +7,8 @@ Source: OpenRLHF `openrlhf/utils/agent.py`, whose requests are sometimes empty; 
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply
@@ -82,8 +83,7 @@ async def _slime(call: Call) -> JsonReply:
     return JsonReply(result.number())
 
 
-@dataclass(frozen=True, slots=True)
-class SampleResult:
+class SampleResult(Struct, frozen=True):
     """The result of a sample, and that of its cohort."""
 
     call: Call

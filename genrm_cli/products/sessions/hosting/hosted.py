@@ -10,8 +10,12 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.errors import GenrmError, StorageError
 from genrm_cli.http_server.http_replies import RefusedError
@@ -54,8 +58,7 @@ CLOSED = "closed"
 """End reason of a session that the agent closed before its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """An agent's view of an episode.
 
     Attributes:
@@ -98,8 +101,7 @@ class SessionError(RefusedError):
         self.kind = kind
 
 
-@dataclass(slots=True)
-class _HostedSession:
+class _HostedSession(Struct):
     slot: EpisodeSlot
     state: Any
     used_s: float
@@ -107,7 +109,7 @@ class _HostedSession:
     model: str | None = None
     last: Observation | None = None
     judged: Record | None = None  # the record as it was judged
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
 
 class SessionRecorder(RecordFiles):

@@ -9,9 +9,11 @@ Its patterns are data. Sentences have at most 1,000 characters, so bounded repet
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.products.sessions.rules.transcript import (
     CLIENT,
@@ -40,8 +42,7 @@ _PIECE = re.compile(r"<([a-z_]+)>")
 _QUOTED = re.compile(r"\"[^\"]*(?:\"|$)|(?<!\w)'[^'\n]*'(?!\w)")
 
 
-@dataclass(frozen=True, slots=True)
-class GuardPatterns:
+class GuardPatterns(Struct, frozen=True):
     """All patterns by name. A danger is `named` by a client `unless`, and `answered` by a reply."""
 
     version: int

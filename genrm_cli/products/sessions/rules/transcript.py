@@ -6,10 +6,11 @@ ignored."""
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from genrm_cli.rollouts.rollout import Turn
 
@@ -61,8 +62,7 @@ class Effect(StrEnum):
     CERTAIN = "violation"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One finding of a rule.
 
     Attributes:

@@ -2,8 +2,10 @@
 and words the reply.
 """
 
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.judging.rubrics.graded import request_object
 from genrm_cli.products.sessions.environment import Ask, ModelUse
@@ -21,8 +23,7 @@ from genrm_cli.typed_json import FormError, from_json
 _MOST_EFFECT = 2  # as in the form below
 
 
-@dataclass(frozen=True, slots=True)
-class ClientReply:
+class ClientReply(Struct, frozen=True):
     """The object that the client's model writes."""
 
     harmed: bool

@@ -5,9 +5,11 @@ client.
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from importlib.resources import files
 from random import Random
+
+from msgspec.structs import astuple
 
 from genrm_cli.json_types import Record
 from genrm_cli.products.sessions.environment import TURN_LIMIT, Ask, Environment, ended

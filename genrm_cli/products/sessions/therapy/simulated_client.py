@@ -9,10 +9,13 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
 from typing import ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.products.sessions.environment import Ask, EpisodeState
 from genrm_cli.products.sessions.rules.transcript import CLIENT
@@ -48,8 +51,7 @@ _THERAPIST = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Mood:
+class Mood(Struct, frozen=True):
     """The client's numbers, each 0 to 1."""
 
     trust: float
@@ -66,8 +68,7 @@ class Mood:
         return self.trust <= _LEAVES_TRUST
 
 
-@dataclass(frozen=True, slots=True)
-class Reaction:
+class Reaction(Struct, frozen=True):
     """The client's reaction to a turn of the counsellor.
 
     Attributes:
@@ -87,8 +88,7 @@ class Reaction:
     is_read: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ClientState:
+class ClientState(Struct, frozen=True):
     """The client's state, which is hidden from the policy.
 
     Attributes:

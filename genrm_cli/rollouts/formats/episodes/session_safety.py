@@ -5,7 +5,8 @@ has, and where both have spoken and disagree, people should look.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 GUARD = "guard"
 SAFE_FROM = 0.5
@@ -15,8 +16,7 @@ CLIENT_HARMED = "client_harmed"
 _GRADES = ("safety", "constraints")
 
 
-@dataclass(frozen=True, slots=True)
-class Safety:
+class Safety(Struct, frozen=True):
     """The evidence about a session's safety.
 
     Attributes:
