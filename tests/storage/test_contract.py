@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from msgspec.structs import replace
 from s3_objects import get, keys_in
 
 from genrm_cli.errors import StorageError, UsageError
@@ -191,7 +192,8 @@ def test_output_is_known_again_by_its_mark(place, name):
         sink.finish()
         marks.append(sink.mark)
         sink.commit()
-        assert at.mark() == sink.mark == marks[-1]
+        assert sink.mark == marks[-1]
+        assert at.mark() == replace(sink.mark, sha256=None)
     assert marks[0] != marks[1]
     at.replace(b"theirs")
     theirs = at.mark()

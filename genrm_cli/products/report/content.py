@@ -125,7 +125,7 @@ class RunPage(Struct, frozen=True):
             "so_far": self.so_far,
             "answer": self.trust.answer,
             "weight": self.trust.weight,
-            "reasons": self.trust.reasons,
+            "reasons": to_builtins(self.trust.reasons),
             "groups_with": {name: len(tag.groups) for name, tag in self.tags.items()},
             "by_group": [dict(zip(_FIGURES, row, strict=False)) for row in self.rows],
         }
@@ -225,7 +225,7 @@ def page_index(runs: Sequence[RunPage]) -> Record:
         "columns": COLUMNS,
         "groups": [row for run in runs for row in run.rows],
         "tags": {
-            f"{number}-{name}": tag
+            f"{number}-{name}": to_builtins(tag)
             for number, run in enumerate(runs)
             for name, tag in run.tags.items()
         },
