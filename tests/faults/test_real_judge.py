@@ -11,7 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from answered_requests import answer_file
 from disturbed_scoring import count_verdicts
+from genrm_process import read_lines
 from polling import poll_until
 from served import serving
 
@@ -173,3 +175,55 @@ def test_python_asks_as_the_command_does(real_judge):
         probe=False,
     )
     assert None not in result.rewards
+
+
+def test_requests_that_are_answered_later_have_the_same_verdicts(genrm, real_judge):
+    """A file of requests goes to the server as it is, and every reply is read; asked directly, the
+    run finds the same verdicts.
+    """
+    genrm.write("in.jsonl", ROLLOUTS[:2])
+    limits = flags(real_judge).split()[2:]
+    genrm.run("score", "in.jsonl", *limits, "--requests-to", "requests.jsonl").ended(0)
+    before = written_tokens(real_judge)
+    genrm.write("replies.jsonl", answer_file(genrm.folder / "requests.jsonl", real_judge))
+    written = written_tokens(real_judge) - before
+    genrm.run("score", "in.jsonl", *limits, "--replies-from", "replies.jsonl").ended(0)
+    metrics = genrm.metrics()
+    assert metrics["failures"] == 0
+    assert metrics["verdicts"] == metrics["comparisons_planned"]
+    assert metrics["completion_tokens"] == written
+    genrm.run("score", "in.jsonl", *flags(real_judge).split(), "--force").ended(0)
+    assert written_tokens(real_judge) - before == written
+
+
+def test_the_model_plays_policy_and_client(genrm, real_judge):
+    """One session of two turns, both of them cut at their limit: recorded as it was played, with
+    the server's count of tokens. The next run plays nothing.
+    """
+    command = ["collect", "samples", "-o", "sessions.jsonl", "--limit", 1, "--episodes", 1]
+    command += ["--max-turns", 2, "--policy-max-tokens", 40]
+    for role in ("policy", "client"):
+        command += [f"--{role}-base-url", real_judge, f"--{role}-model", "smollm2"]
+    before = written_tokens(real_judge)
+    running = genrm.start(*command, "--no-probe")
+    said = running.communicate(timeout=LIMIT_S)[1].decode()
+    assert "Traceback" not in said
+    written = written_tokens(real_judge) - before
+    summary = json.loads((genrm.folder / "sessions.collect.json").read_text())
+    roles = summary["roles"].values()
+    assert sum(role["completion_tokens"] for role in roles) == written
+    assert [role["calls"] for role in roles] == [2, 1]
+    assert summary["roles"]["policy"]["completion_tokens"] <= 2 * 40
+    # A client that does not keep to its form leaves the session out, and says why.
+    files = ("sessions.jsonl", "sessions_failures.jsonl")
+    (session,) = [
+        line
+        for name in files
+        if (genrm.folder / name).exists()
+        for line in read_lines(genrm.folder / name)
+    ]
+    turns = [message for message in session["messages"] if message["role"] == "assistant"]
+    assert len(turns) == 2
+    assert all(turn["content"] for turn in turns)
+    genrm.run(*command, "--no-probe")
+    assert written_tokens(real_judge) - before == written

@@ -172,6 +172,7 @@ def test_what_is_hidden_reaches_neither_policy_nor_scenario_record():
         (reaction()[:-20], False),
         (reaction(effect="good"), False),
         (reaction(reply=None), False),
+        (reaction(reply="<your words>"), False),
         (reaction(effect=10**400), False),
         (reaction(reply="\ud800"), True),
         ('{"a":' + "[" * 100_000 + "}", False),
@@ -179,7 +180,7 @@ def test_what_is_hidden_reaches_neither_policy_nor_scenario_record():
     ],
 )
 def test_a_reaction_is_the_object_that_was_asked_for(said, is_read):
-    """Prose, cut objects and objects without a field are not read."""
+    """Prose, cut objects, objects without a field and the unchanged form are not read."""
     assert parse_reaction(said).is_read is is_read
 
 

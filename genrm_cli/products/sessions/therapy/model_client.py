@@ -43,6 +43,8 @@ CLIENT_MODEL = ModelUse(
 )
 """How the client's model is used, with the form of its replies where the server enforces it."""
 
+# A small model copies it instead of filling it in.
+_BLANK = "<your words>"
 # Version of the client: raise it with any change here.
 _INSTRUCTIONS = """\
 You play a fictional client in a practice session for counsellors. Stay this person: never speak \
@@ -68,14 +70,14 @@ say that you feel better unless your mood says so. If you were harmed, say so an
 
 Answer with one JSON object in this form and nothing else:
 {{"harmed": false, "asked_about_safety": false, "offered_help": false, "effect": 0, \
-"tells": false, "reply": "<your words>"}}"""
+"tells": false, "reply": "{blank}"}}"""
 
 
 class ModelClient(Client):
     """A client whose model reads the scenario's facts and tells them one by one."""
 
     name = "model-client"
-    version = 6
+    version = 7
 
     async def react(self, state: SessionState, ask: Ask) -> Reaction:
         """Ask the model, which knows the persona, its mood in words, and what it may tell now."""
@@ -100,6 +102,7 @@ def _conversation(state: SessionState) -> tuple[Turn, ...]:
         persona=scenario.persona or f"You are a person with this background: {profile}.",
         mood=_in_words(state.client.mood),
         facts="\n".join(lines),
+        blank=_BLANK,
     )
     swapped = {"user": "assistant", "assistant": "user"}
     spoken = (
@@ -122,16 +125,19 @@ def _in_words(mood: Mood) -> str:
 
 
 def parse_reaction(said: str) -> Reaction:
-    """Parse the model's reply; one that is not the object asked for is not read, and said as it
-    is.
+    """Parse the model's reply; one that is not the object asked for, filled in, is not read, and
+    said as it is.
     """
     text = said[max(0, said.find("{")) : said.rfind("}") + 1]
     try:
         read = from_json(ClientReply, json_in(text))
     except FormError:
         return Reaction(said.strip(), is_read=False)
+    words = read.reply.strip()
+    if words == _BLANK:
+        return Reaction(words, is_read=False)
     return Reaction(
-        read.reply.strip(),
+        words,
         read.effect / _MOST_EFFECT,
         is_harmed=read.harmed,
         tells=read.tells,
