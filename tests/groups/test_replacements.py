@@ -212,6 +212,20 @@ def test_a_failed_pair_is_asked_in_the_other_order_first():
     assert None not in rewards_of(judged, plan).rewards
 
 
+def test_the_rollout_that_lacks_most_is_served_first():
+    """Both orders of a pair failed, and one of another: the only further call is for the former."""
+
+    class Once(FailingJudge):
+        async def ask(self, request, slot):
+            names = [text.partition(" ")[0] for text in request.prompt.responses]
+            fails = not request.repeat and names in (["<0>", "<1>"], ["<2>", "<3>"], ["<3>", "<2>"])
+            return Outcome(NO_VERDICT if fails else verdict_on(request.prompt))
+
+    judged, _ = judged_by(Once(), 4, strategy="all_pairs", both_orders=True, max_extra=1 / 12)
+    (further,) = [id_.shown for id_, _ in judged.results if id_.repeat]
+    assert set(further) == {2, 3}
+
+
 def test_a_server_that_answers_nothing_is_asked_once():
     """Replacements would fail alike."""
 

@@ -54,6 +54,16 @@ def test_a_member_that_comes_after_the_end_is_late():
         cohort.join(member("e"), 4)
 
 
+def test_a_member_that_comes_after_all_is_awaited_no_less():
+    """A trainer resumes what it gave up: it counts once, and the others are awaited."""
+    cohort = Cohort("g", 2)
+    assert cohort.leave_out("a", 2)
+    assert cohort.join(member("a"), 2) is JoinResult.NEW
+    assert not cohort.is_settled
+    assert cohort.leave_out("b", 2)
+    assert cohort.is_settled
+
+
 def test_a_contradiction_is_named_and_changes_nothing():
     """Size, content, prompt and principle: the message names what was said, and the cohort goes on
     without it.

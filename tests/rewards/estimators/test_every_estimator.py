@@ -16,6 +16,7 @@ from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.rewards.estimators.estimates import ESTIMATORS, estimate, estimate_many
 from genrm_cli.rewards.estimators.judge_noise import NOISE as TYPICAL_NOISE
 from genrm_cli.rewards.estimators.judge_noise import SLOPES, JudgeNoise, LeadMoments
+from genrm_cli.rewards.estimators.verdict_batch import batches_of, verdict_array
 
 KNOWN = Calibration(
     groups=500,
@@ -271,6 +272,16 @@ def test_standard_errors_are_those_made(n, ring_k):
     scale = 0.7 * fit.noise.slope / (shares @ SLOPES)
     actual = ((centred[0] - scale * centred[1]) ** 2).mean()
     assert made.errors.variances.mean() == pytest.approx(actual, rel=0.05)
+
+
+@every_estimator
+def test_a_standard_error_is_the_root_of_its_variance(name):
+    """It has the unit of the base scores."""
+    verdicts = verdicts_of(GOLDEN)
+    ((_, batch),) = batches_of([(4, verdict_array(verdicts))])
+    variances = ESTIMATORS[name](batch, KNOWN).errors.variances[0]
+    errors = estimate(name, 4, verdicts, KNOWN).standard_errors
+    assert [error**2 for error in errors] == approx(list(variances))
 
 
 def test_a_negative_variance_of_prompts_gives_errors_all_the_same():
