@@ -4,7 +4,7 @@ Summary, report, export and `--json` say it from here, so that they never differ
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -95,13 +95,8 @@ class RunAccount(Struct, frozen=True):
     because: tuple[str, ...]
 
     @classmethod
-    def of(cls, totals: RunTotals, written: Callable[[str], str] = str) -> "RunAccount":
-        """Return the account of the totals of a run.
-
-        Args:
-            totals: of the run.
-            written: writes the name of a setting as the user knows it.
-        """
+    def of(cls, totals: RunTotals) -> "RunAccount":
+        """Return the account of the totals of a run."""
         failed = {**totals.failures_by_kind}
         not_asked = failed.pop(_NOT_ASKED, 0)
         is_lists = totals.strategy == LISTS
@@ -116,7 +111,7 @@ class RunAccount(Struct, frozen=True):
             "found": RELIABILITY.text(mean, *(interval or (None, None))),
             "halves": "" if halves is None else f"by {halves.text()}",
             "word": word,
-            "advice": _advice(totals, word, written),
+            "advice": _advice(totals, word),
             "contradiction": _contradiction(halves, interval),
         }
         facts = facts_of_totals(totals, said)
@@ -174,17 +169,23 @@ def _contradiction(halves: HalfPlanSummary | None, interval: tuple[float, float]
     )
 
 
-def _advice(totals: RunTotals, word: str, written: Callable[[str], str]) -> str:
+def _advice(totals: RunTotals, word: str) -> str:
     mean = totals.reliability.mean
     if totals.goal != "rewards":
-        return f"verdicts chose the pairs ({written('goal')} {totals.goal})"
+        return f"verdicts chose the pairs ({_flag_of('goal')} {totals.goal})"
     if mean is None:
         sizes = map(int, totals.group_sizes)
-        return unmeasured_text(sizes, totals.strategy, totals.repeats, written)
+        return unmeasured_text(sizes, totals.strategy, totals.repeats, _flag_of)
     if word == "unknown":
-        return unknown_text(totals.strategy, totals.ring_k, written)
+        return unknown_text(totals.strategy, totals.ring_k, _flag_of)
     if word == "high":
         return ""
     if word == "fair" and totals.strategy == LISTS:
         return "it says how well the judge repeats itself, not whether it is right"
-    return remedy_text(totals.rings_needed, mean, written, is_panel=totals.panel is not None)
+    is_panel = totals.panel is not None
+    return remedy_text(totals.rings_needed, mean, _flag_of, is_panel=is_panel)
+
+
+def _flag_of(name: str) -> str:
+    # One form for all who read an account: summary, report, manifest, trackers and `--json`.
+    return f"--{name.replace('_', '-')}"

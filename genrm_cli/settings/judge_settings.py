@@ -67,6 +67,7 @@ class JudgeSettings:
         "Criterion to judge by: text, or @FILE. A rollout's own principle takes precedence.",
         kind=TEXT_OR_FILE,
         is_common=True,
+        only_with="!judge|components|diversity",
     )
     temperature: float | None = reward_setting(
         "Sampling temperature. Default: the profile's.",
@@ -106,6 +107,7 @@ class JudgeSettings:
     image_hosts: tuple[str, ...] = reward_setting(
         "Host from which the judge's server may fetch images of rollouts. Repeatable.",
         (),
+        only_with="!compat, images|profile|panel|components",
     )
     api_key_env: str | None = setting(
         "Environment variable that contains the API key. Default: GENRM_API_KEY, then "

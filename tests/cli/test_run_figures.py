@@ -204,7 +204,7 @@ REASONS = [
     (
         "unknown",
         "Mean reliability 0.76 (0.33 to 1.00): differences between rewards may be mostly real or "
-        "mostly noise; set ring_k to 2, or score more groups together.",
+        "mostly noise; set --ring-k to 2, or score more groups together.",
     ),
     (
         "unknown",
@@ -266,7 +266,7 @@ MANIFEST = {
         "learn there. 1 response is equal to another of the group. Reward and length "
         "correlate by +0.47 (+0.16 to +0.78) within groups: longer responses win. Mean reliability "
         "0.76 (0.33 to 1.00): differences between rewards may be mostly real or mostly noise; set "
-        "ring_k to 2, or score more groups together."
+        "--ring-k to 2, or score more groups together."
     ],
 }
 DISTRIBUTIONS = {

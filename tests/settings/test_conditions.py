@@ -25,6 +25,8 @@ WITHOUT_EFFECT = [
     ("both_orders", "true", {"judging": "listwise"}, "judging"),
     ("temperature", "0.5", {"judge": "lexical"}, "judge"),
     ("profile", "json", {"judge": "lexical"}, "judge"),
+    ("principle", "Be brief.", {"judge": "lexical"}, "judge"),
+    ("image_hosts", "cdn.example.org", {}, "images"),
     ("view", "transcript", {"compat": "nemo-gym"}, "compat"),
     ("max_model_len", "9000", {"compat": "nemo-gym"}, "compat"),
     ("prompt_field", "q", {}, "response_field"),

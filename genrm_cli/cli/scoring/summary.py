@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import flag_of, rate_text, say, say_warning
+from genrm_cli.cli.console import rate_text, say, say_warning
 from genrm_cli.cli.scoring.run_warnings import iter_warnings
 from genrm_cli.errors import TooManyUnscoredError, counted
 from genrm_cli.judging.pacing.judge_events import describe_judge
@@ -66,7 +66,7 @@ def _iter_lines(totals: "RunTotals", settings: Settings) -> Iterator[tuple[str, 
     ]
     if failures:
         yield "failures", "; ".join(failures)
-    account = RunAccount.of(totals, flag_of)
+    account = RunAccount.of(totals)
     if account.failing:
         yield "most fail", "; ".join(account.failing)
     reward = totals.reward
