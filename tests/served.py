@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,8 +19,6 @@ Json = dict[str, Any]
 TOKEN = "token-of-the-tests"
 READY_LIMIT_S = 300.0
 REPLY_LIMIT_S = 300.0
-# A judge's script for three responses that leaves one of them without any verdict: of three
-# comparisons two fail, and the one that is made in their place.
 
 
 class Served:
@@ -231,3 +229,46 @@ def verify_row(place: int, text: str, asked: str = "Why?", **fields: object) -> 
         "response": gym_response(text),
         **fields,
     }
+
+
+# The request of one member of a group in each shape, given the group, the member's place, its text,
+# and the size of the group.
+SHAPES: dict[str, Callable[[object, int, str, int], tuple[str, Json]]] = {
+    "cohort": lambda group, place, text, size: (
+        f"/v1/cohorts/{group}/members/{place}",
+        {"size": size, "messages": f"Why {group}?", "text": text},
+    ),
+    "gym": lambda group, place, text, size: (
+        "/verify",
+        verify_row(place, text, f"Why {group}?", _ng_task_index=1, cohort_size=size),
+    ),
+    "gym attempt": lambda group, place, text, size: (
+        "/verify",
+        verify_row(
+            place,
+            text,
+            f"Why {group}?",
+            _ng_group_id=group,
+            _ng_group_attempt=2,
+            cohort_size=size,
+        ),
+    ),
+    "openrlhf": lambda group, _, text, size: (
+        f"/openrlhf?size={size}",
+        {"query": [f"Why {group}?{text}"], "prompts": [f"Why {group}?"], "labels": ["o"]},
+    ),
+    "slime": lambda group, _, text, size: (
+        f"/slime?size={size}",
+        {"prompt": f"Why {group}?", "response": text, "label": "s"},
+    ),
+}
+
+
+def reward_in(reply: httpx.Response) -> float | None:
+    """Return the reward in a reply of any shape; None for a masked row."""
+    found = reply.json()
+    if not isinstance(found, dict):
+        return found
+    if found.get("mask_sample"):
+        return None
+    return found["rewards"][0] if "rewards" in found else found["reward"]

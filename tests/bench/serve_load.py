@@ -138,7 +138,8 @@ def measure_sockets(folder: Path) -> dict[str, float]:
     with contextlib.ExitStack() as started:
 
         def start(command: list[Any]) -> int:
-            process = subprocess.Popen(list(map(str, command)), cwd=folder)
+            # What a server prints is not to stand beside the figures.
+            process = subprocess.Popen(list(map(str, command)), cwd=folder, stdout=sys.stderr)
             started.callback(process.wait)
             started.callback(process.kill)
             return process.pid

@@ -11,7 +11,7 @@ import signal
 import httpx
 import pytest
 from genrm_process import Genrm
-from served import judge_flags, serving, verify_row
+from served import SHAPES, judge_flags, serving
 
 SIZE = 4
 FLAGS = ("--cohort-deadline", "6s", "--retries", "0", "--drain", "0.1s", "--no-probe")
@@ -43,17 +43,10 @@ def text_of(row, epoch, member):
     return f"({row} epoch {epoch})" + " word" * (1 + (7 * epoch + 3 * int(member)) % 11) * 2
 
 
-def gym(row, epoch, member):
-    """Return a row with a member id and no group id."""
-    own = {"_ng_task_index": 1, "cohort_size": SIZE}
-    return "/verify", verify_row(int(member), text_of(row, epoch, member), asked=row, **own)
-
-
-def openrlhf(row, epoch, member):
-    """Return a sample without any id; its answer is a number in any case."""
-    text = text_of(row, epoch, member)
-    body = {"query": [row + text], "prompts": [row], "labels": ["label"]}
-    return f"/openrlhf?size={SIZE}&on_failure=mean", body
+def request(shape, row, epoch, member):
+    """Return the request of a member; where a number is required, there is one in any case."""
+    path, body = SHAPES[shape](row, int(member), text_of(row, epoch, member), SIZE)
+    return path + "&on_failure=mean" * (shape == "openrlhf"), body
 
 
 def said(reply):
@@ -79,7 +72,7 @@ async def play(client, shape, name, phases):
     for epoch, members, becomes in phases:
         sent = []
         for member in members:
-            path, body = shape(name, epoch, member)
+            path, body = request(shape, name, epoch, member)
             sent.append(asyncio.create_task(client.post(path, json=body)))
             await client.get("/healthz")  # the server has read what was sent before
         if becomes == "gone":
@@ -100,7 +93,7 @@ async def play(client, shape, name, phases):
 async def play_all(url, shape, rows, order):
     """Play rows at the same time."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-        named = {f"{shape.__name__}{order} {name}": rows[name] for name in rows}
+        named = {f"{shape}{order} {name}": rows[name] for name in rows}
         plays = [play(client, shape, name, named[name]) for name in named]
         assert [each for each in await asyncio.gather(*plays) if each] == []
 
@@ -130,7 +123,7 @@ def short(judge_process, tmp_path_factory):
         yield served
 
 
-@pytest.mark.parametrize("shape", [gym, openrlhf])
+@pytest.mark.parametrize("shape", ["gym", "openrlhf"])  # with member ids, and without
 def test_a_lost_member_and_the_next_epoch(short, judge_server, shape):
     """The index that the last epoch lost comes first, which is the hardest to tell apart."""
     asyncio.run(play_all(short.url, shape, {"one is lost": ROWS["one is lost"]}, "first"))
@@ -138,16 +131,16 @@ def test_a_lost_member_and_the_next_epoch(short, judge_server, shape):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [gym, openrlhf])
-@pytest.mark.parametrize("order", range(6))
+@pytest.mark.parametrize("shape", ["gym", "openrlhf"])  # with member ids, and without
+@pytest.mark.parametrize("order", range(2))
 def test_members_are_compared_with_their_own_epoch(short, judge_server, shape, order):
-    """Every row, its members in random order."""
+    """Every row, its members in the order above, which is the hardest, and in random order."""
     asyncio.run(play_all(short.url, shape, shuffled(ROWS, order), order))
     assert_no_epochs_were_mixed(judge_server)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [gym, openrlhf])
+@pytest.mark.parametrize("shape", ["gym", "openrlhf"])  # with member ids, and without
 def test_a_kill_between_epochs_mixes_none(genrm, judge_server, shape):
     """After each phase the server is killed, and another continues with its journal."""
     flags = (*judge_flags(judge_server.base_url), *FLAGS)
@@ -172,7 +165,7 @@ def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(genrm, 
 
     async def two_epochs(served):
         async with httpx.AsyncClient(base_url=served.url, timeout=60, trust_env=False) as client:
-            assert await play(client, gym, "stopped", [(1, "012", "short")]) is None
+            assert await play(client, "gym", "stopped", [(1, "012", "short")]) is None
             sent = [asyncio.create_task(client.post(path, json=body)) for path, body in held]
             await client.get("/healthz")
             os.kill(served.pid, signal.SIGSTOP)
@@ -183,7 +176,9 @@ def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(genrm, 
                 os.kill(served.pid, signal.SIGCONT)
             return [said(reply) for reply in await asyncio.gather(*sent)]
 
-    held, rest = ([gym("stopped", 2, member) for member in members] for members in ("3", "012"))
+    held, rest = (
+        [request("gym", "stopped", 2, member) for member in members] for members in ("3", "012")
+    )
     with serving(genrm, *flags) as served:
         assert asyncio.run(two_epochs(served)) == [(SIZE, False)] * SIZE
     assert_no_epochs_were_mixed(judge_server)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served import Served, judge_flags, serving, texts, verify_row
+from served import SHAPES, Served, judge_flags, serving, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -46,35 +46,17 @@ async def members(client, group, delays_s):
     return [reply["reward"] for reply in replies]
 
 
-def test_a_client_that_asks_again_holds_no_connection(served):
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_client_that_asks_again_holds_no_connection(served, shape):
     """202 after the time that it names, with nothing to pay; then the reward, in every shape."""
-    row = verify_row(0, "a b", asked="Wait?", _ng_task_index=9, cohort_size=2)
-    shapes = {
-        "/v1/cohorts/wait/members/0": {"size": 2, "messages": "Why?", "text": "a b"},
-        "/verify": row,
-        "/openrlhf?size=2": {"query": ["Wait? a b"], "prompts": ["Wait? "], "labels": ["w"]},
-    }
-    others = {
-        "/v1/cohorts/wait/members/1": {"size": 2, "messages": "Why?", "text": "a b c"},
-        "/verify": verify_row(1, "a b c", asked="Wait?", _ng_task_index=9, cohort_size=2),
-        "/openrlhf?size=2": {"query": ["Wait? a b c"], "prompts": ["Wait? "], "labels": ["w"]},
-    }
-    for (path, body), (other_path, other) in zip(shapes.items(), others.items(), strict=True):
-        polled = path + ("&" if "?" in path else "?") + "wait=0"
-        for _ in range(2):
-            reply = served.post(polled, body)
-            assert (reply.status_code, reply.json()) == (202, {"status": "waiting"})
-            assert reply.headers["Retry-After"] == "0"
-        assert served.post(other_path, other).status_code == 200
-        assert served.post(polled, body).status_code == 200
-
-
-def test_a_wait_that_is_no_time_is_refused(served):
-    """A typo would hold the connection for good."""
-    for given in ("soon", "-1", "nan"):
-        reply = served.post(f"/v1/groups?wait={given}", {})
-        assert reply.status_code == 422
-        assert "expected a number of seconds" in reply.text
+    (path, body), other = (SHAPES[shape]("wait", n, text, 2) for n, text in enumerate(texts(2)))
+    polled = path + ("&" if "?" in path else "?") + "wait=0"
+    for _ in range(2):
+        reply = served.post(polled, body)
+        assert (reply.status_code, reply.json()) == (202, {"status": "waiting"})
+        assert reply.headers["Retry-After"] == "0"
+    assert served.post(*other).status_code == 200
+    assert served.post(polled, body).status_code == 200
 
 
 @pytest.mark.slow
@@ -160,14 +142,15 @@ def test_members_need_no_descriptor_while_they_wait(genrm, judge_server):
 def test_a_shape_that_cannot_poll_gets_blanks(served):
     """A network that forgets flows after twenty seconds, and a member that comes after forty."""
     with between(served, "forget", 20) as url, httpx.Client(timeout=60, trust_env=False) as client:
-        first = {"query": ["Blank? a"], "prompts": ["Blank? "], "labels": ["w"]}
-        second = {**first, "query": ["Blank? a b"]}
+        (path, first), (_, second) = (
+            SHAPES["openrlhf"]("blank", n, text, 2) for n, text in enumerate(texts(2))
+        )
 
         async def both():
-            asked = asyncio.to_thread(client.post, f"{url}/openrlhf?size=2", json=first)
+            asked = asyncio.to_thread(client.post, url + path, json=first)
             waiting = asyncio.ensure_future(asked)
             await asyncio.sleep(40)
-            await asyncio.to_thread(client.post, f"{url}/openrlhf?size=2", json=second)
+            await asyncio.to_thread(client.post, url + path, json=second)
             return await waiting
 
         reply = asyncio.run(both())

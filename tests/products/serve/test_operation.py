@@ -167,37 +167,6 @@ def test_settings_that_cannot_serve_are_refused(call):
         assert said in ended.err
 
 
-@pytest.mark.slow
-def test_a_judge_that_comes_back_is_asked_again(genrm, start_judge):
-    """Not ready while it is down, answers are failures; ready once it responds, and the retry is
-    judged.
-    """
-    judge = start_judge()
-    flags = (
-        "--give-up-after",
-        "1s",
-        "--retries",
-        "1",
-        "--drain",
-        "1s",
-    )
-    given = {
-        "id": "g",
-        "messages": "Why?",
-        "responses": [{"text": text} for text in texts(3)],
-    }
-    with serving(genrm, *judge_flags(judge.base_url), *flags) as served:
-        assert served.get("/readyz").json() == {"status": "ready"}
-        judge.kill()
-        while served.get("/readyz").status_code == 200:
-            assert served.group(**given)["rewards"] == [None] * 3
-        judge.restart()
-        assert served.get("/readyz").status_code == 200
-        while (reply := served.group(**given))["status"] == "failed":
-            assert reply["rewards"] == [None] * 3
-        assert any(reward is not None for reward in reply["rewards"])
-
-
 def test_sigterm_on_the_first_message_ends_cleanly():
     """Whoever reads "listening on" may end the server at once."""
     before = signal.signal(

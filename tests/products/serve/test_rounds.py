@@ -1,5 +1,5 @@
-"""Rounds: what a request means where the trainer names neither its step nor, perhaps, its
-members.
+"""Rounds: what a request means where the trainer names neither its step nor, perhaps, its members;
+`test_epochs.py` plays whole epochs.
 """
 
 from genrm_cli.products.serve.cohorts.cohort import Cohort
@@ -57,27 +57,6 @@ def test_an_equal_response_after_a_client_has_left_is_its_retry():
     assert other is not first
 
 
-def test_a_full_round_is_followed_by_another():
-    """The fourth response of three begins the next round, with a key of its own."""
-    ask = Requests()
-    tickets = [ask(text) for text in "abc"]
-    ask.deliver(*tickets)
-    following = [ask(text) for text in "abc"]
-    assert len({ticket.round for ticket in tickets}) == 1
-    assert {ticket.round for ticket in following}.isdisjoint(ticket.round for ticket in tickets)
-    assert len({ticket.round for ticket in following}) == 1
-
-
-def test_a_named_member_that_has_its_reward_begins_the_next_round():
-    """NeMo Gym sends the same indices in each epoch, with equal responses or others."""
-    ask = Requests()
-    first = [ask("a", "0"), ask("b", "1")]
-    ask.deliver(*first)
-    again = ask("a", "0")
-    assert again.round != first[0].round
-    assert ask("c", "1").round == again.round
-
-
 def test_a_named_member_that_waits_is_repeated():
     """The same index again is the same member, whether the client has left or not."""
     ask = Requests()
@@ -88,54 +67,11 @@ def test_a_named_member_that_waits_is_repeated():
     assert not first.has_left
 
 
-def test_a_cohort_that_is_dispatched_again_is_a_new_round():
-    """After an accident of the trainer, the same indices come with other responses, and all clients
-    have left.
-    """
-    ask = Requests()
-    first = [ask("a", "0"), ask("b", "1")]
-    for ticket in first:
-        ticket.is_gone = gone
-    again = [ask("z", "2"), ask("x", "0"), ask("b", "1")]
-    assert len({ticket.round for ticket in again}) == 1
-    assert again[0].round not in {"", first[0].round}
-
-
 def test_a_forgotten_round_takes_nobody():
     """After the server has forgotten a cohort, equal responses are a new one."""
     ask = Requests()
     first = ask("a", is_gone=gone)
     assert ask("a", latest=None).round != first.round
-
-
-def test_a_round_that_closed_short_takes_no_member_of_the_next_one():
-    """Two of three came before the deadline and have their rewards: all three of the next epoch
-    share a round, with ids and without.
-    """
-    for ids in [(None, None, None), ("2", "0", "1")]:
-        ask = Requests()
-        short = [ask(text, ids[n]) for n, text in ((1, "a"), (2, "b"))]
-        ask.deliver(*short)
-        first = ask("c", ids[0], latest=CLOSED)
-        assert first.round == ""
-        following = [first, ask("d", ids[1], latest=CLOSED), ask("e", ids[2])]
-        assert short[0].round not in {ticket.round for ticket in following}
-        assert len({ticket.round for ticket in following}) == 1
-
-
-def test_a_member_is_late_if_nobody_else_comes():
-    """It is held back first, and its repetition is the same request."""
-    for id_ in (None, "2"):
-        ask = Requests()
-        short = [ask("a", id_ and "0"), ask("b", id_ and "1")]
-        ask.deliver(*short)
-        late = ask("c", id_, latest=CLOSED)
-        late.is_gone = gone
-        assert ask("c", id_, latest=CLOSED) is late
-        assert late.round == ""
-        ask.rounds.settle()
-        assert late.round == short[0].round
-        assert late.is_late
 
 
 def test_a_member_is_late_at_once_while_others_wait():

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from genrm_process import Genrm, read_lines
 from processes import passing_on_signals
-from served import Served, judge_flags, serving, verify_row
+from served import SHAPES, Served, judge_flags, reward_in, serving
 
 SOAK_S = float(os.environ.get("SOAK_S", "30"))
 CLIENTS = 50
@@ -57,66 +57,21 @@ FLAGS = (
 )
 
 
-def one_by_one(request):
-    """Return the requests of a group whose responses are sent one at a time."""
-    return lambda number, given: [
-        (f"{path}{'&' if '?' in path else '?'}size={len(given)}", body)
-        for path, body in (request(number, place, text) for place, text in enumerate(given))
-    ]
+NAMES = ("groups", *SHAPES)
 
 
-SHAPES = {
-    "groups": lambda n, given: [
-        ("/v1/groups", {"messages": f"Why {n}?", "responses": [{"text": t} for t in given]})
-    ],
-    "cohorts": lambda n, given: [
-        (
-            f"/v1/cohorts/g{n}/members/{place}",
-            {
-                "size": len(given),
-                "messages": f"Why {n}?",
-                "text": text,
-            },
-        )
-        for place, text in enumerate(given)
-    ],
-    "gym attempt": one_by_one(
-        lambda n, place, text: (
-            "/verify",
-            verify_row(place, text, f"Why {n}?", _ng_group_id=f"s{n}"),
-        )
-    ),
-    "gym": one_by_one(
-        lambda n, place, text: ("/verify", verify_row(place, text, f"Why {n}?", _ng_task_index=n))
-    ),
-    "openrlhf": one_by_one(
-        lambda n, _, text: (
-            "/openrlhf?on_failure=mean",
-            {
-                "query": [f"Why {n}?{text}"],
-                "prompts": [f"Why {n}?"],
-                "labels": ["o"],
-            },
-        )
-    ),
-    "slime": one_by_one(
-        lambda n, _, text: (
-            "/slime?on_failure=mean",
-            {
-                "prompt": f"Why {n}?",
-                "response": text,
-                "label": "s",
-            },
-        )
-    ),
-}
+def requests_of(shape, number, given):
+    """Return the requests of a group; a missing reward is a number where one is required."""
+    if shape == "groups":
+        responses = [{"text": text} for text in given]
+        return [("/v1/groups", {"messages": f"Why {number}?", "responses": responses})]
+    asked = [SHAPES[shape](number, place, text, len(given)) for place, text in enumerate(given)]
+    return [(path + "&on_failure=mean" * ("?size=" in path), body) for path, body in asked]
+
+
 # A client that leaves asks again: only what is named in the request is certain to be taken for a
 # retry then.
-PATIENCE_S = {
-    "groups": 4.0,
-    "cohorts": 4.0,
-    "gym attempt": 4.0,
-}
+PATIENCE_S = dict.fromkeys(("groups", "cohort", "gym attempt"), 4.0)
 
 
 def texts_of(number):
@@ -130,16 +85,9 @@ def texts_of(number):
     return given
 
 
-def rewards_in(reply):
-    """Return the rewards in a reply of any shape; None for a masked row."""
-    found = reply.json()
-    if not isinstance(found, dict):
-        return [found]
-    return (
-        found["rewards"]
-        if "rewards" in found
-        else [None if found.get("mask_sample") else found["reward"]]
-    )
+def each_in(shape, replies):
+    """Return the rewards in the replies about a group."""
+    return replies[0].json()["rewards"] if shape == "groups" else [*map(reward_in, replies)]
 
 
 def lasting_port():
@@ -248,7 +196,7 @@ class Soak:
     @property
     def groups(self):
         """Groups that both servers have answered."""
-        return sum(count for name, count in self.counts.items() if name in SHAPES)
+        return sum(count for name, count in self.counts.items() if name in NAMES)
 
     @property
     def journal_bytes(self):
@@ -271,14 +219,13 @@ class Soak:
                 while not disturbance.done():
                     await self._send(client, calm, shape, tolerance)
 
-            names = sorted(SHAPES)
-            await asyncio.gather(*[send_on(names[place % len(names)]) for place in range(CLIENTS)])
+            await asyncio.gather(*[send_on(NAMES[place % len(NAMES)]) for place in range(CLIENTS)])
             await disturbance
 
     async def _send(self, client, calm, shape, tolerance):
         """Get the rewards of a new group from both servers, and compare them."""
         number = next(self._numbers)
-        requests = SHAPES[shape](number, texts_of(number))
+        requests = requests_of(shape, number, texts_of(number))
         calm_replies = asyncio.gather(
             *[self._ask(client, calm.url, *each, LIMIT_S) for each in requests]
         )
@@ -288,16 +235,13 @@ class Soak:
                 for each in requests
             ]
         )
-        found, wanted = (
-            [reward for each in replies for reward in rewards_in(each)]
-            for replies in (own, await calm_replies)
-        )
+        found, wanted = (each_in(shape, replies) for replies in (own, await calm_replies))
         self.counts[shape] += 1
         self.counts["responses"] += len(found)
         pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
         most = max((abs(one - other) for one, other in pairs), default=0.0)
         unlike = [one is None for one in found] != [other is None for other in wanted]
-        conclusions = {str(each.json()["metrics"]) for each in own if shape == "cohorts"}
+        conclusions = {str(each.json()["metrics"]) for each in own if shape == "cohort"}
         if unlike or most > tolerance or len(conclusions) > 1:
             self.wrong.append(f"{shape} {number}: {found}, not {wanted}; {own[0].text[-400:]}")
             print(self.wrong[-1], flush=True)
