@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import tomllib
 
 import pytest
@@ -21,11 +22,21 @@ def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
     assert finished.err == ""
     url = judge_server.base_url
     assert finished.out.decode().startswith(
-        f"models at {url}: local-judge\ngenrm.toml: local-judge at {url}\nNext: genrm "
+        f"models at {url}: local-judge\ngenrm.toml: local-judge at {url}\nnext: genrm "
     )
     genrm.write("in.jsonl", make_rollouts())
     call("score in.jsonl").ended(0)
     assert judge_server.stats()["requests"] > 0
+
+
+def test_its_last_line_is_the_command_to_paste(genrm, call, judge_server):
+    """Also for a name that the shell would take apart."""
+    genrm.write("my in.jsonl", make_rollouts(groups=2, size=3))
+    finished = call("init", "my in.jsonl", "--base-url", judge_server.base_url).ended(0)
+    last = finished.out.decode().splitlines()[-1]
+    assert last == "next: genrm score 'my in.jsonl' --quick"
+    call(*shlex.split(last)[2:]).ended(0)
+    assert (genrm.folder / "my in.scored.jsonl").exists()
 
 
 def test_llamacpp_names_a_path_and_has_nothing_to_list_while_it_loads(genrm, call, judge_server):

@@ -1,6 +1,7 @@
 """`genrm init`: write a settings file for a judge and the rollouts that it is to score."""
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -74,7 +75,7 @@ def init(
     trust(find_settings_file(path.parent), path.parent)
     print_parts(f"{_NAME}: {model} at {judge.base_url[0]}")
     if sample is None:
-        print_parts("Next: genrm validate ROLLOUTS.jsonl, then genrm score ROLLOUTS.jsonl --quick")
+        print_parts("next: genrm validate ROLLOUTS.jsonl")
         return 0
     return _preview(sample, changed(settings, model=model, **chosen))
 
@@ -107,7 +108,7 @@ def _preview(sample: str, settings: Settings) -> int:
     if found.error is not None:
         say_warning(f"{sample} cannot be read yet; `genrm validate {sample}` says what to set.")
         return found.error.exit_code
-    print_parts(f"\nNext: genrm score {sample} --quick, and without --quick for the whole run")
+    print_parts(f"\nnext: {shlex.join(['genrm', 'score', sample, '--quick'])}")
     return 0
 
 
