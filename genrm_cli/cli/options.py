@@ -141,11 +141,24 @@ class _Uncommon(str):
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One invocation of a command: its settings, their origins, and the API keys by judge name."""
+    """One invocation of a command.
+
+    Attributes:
+        origins: where each of its settings comes from.
+        api_keys: by the name of the judge.
+        config: the settings file that a flag named.
+    """
 
     settings: Settings
     origins: list[Origin]
     api_keys: Mapping[str, str] = field(repr=False)
+    config: str | None = None
+
+    @property
+    def given(self) -> list[Origin]:
+        """What the flags of the command line said, the file of settings among it."""
+        flags = [each for each in self.origins if each.source == "flag"]
+        return flags if self.config is None else [Origin("config", self.config, "flag"), *flags]
 
 
 def build_command(name: str, entry: CommandEntry) -> Any:
@@ -185,13 +198,14 @@ def build_command(name: str, entry: CommandEntry) -> Any:
         if given.pop("offline", None):
             given["judge"] = given["judge"] or "lexical"
         flags = {each.name: given.pop(each.name) for each in shared}
-        config = given.pop("config", None) or os.environ.get(f"{ENVIRONMENT_PREFIX}CONFIG")
+        named = given.pop("config", None)
+        config = named or os.environ.get(f"{ENVIRONMENT_PREFIX}CONFIG")
         with ending(as_json=bool(flags.get("json_output") or given.get("as_json"))):
             if shared:
                 file = SettingsFile()
                 if entry.reads_file:
                     file = read_settings_file(config or None, Path.cwd())
-                given["invocation"] = _invoke(flags, file)
+                given["invocation"] = _invoke(flags, file, named)
             values = _take([*own, *of_groups], given)
             settings = given["invocation"].settings if shared else Settings()
             _refuse_unmet([*own, *of_groups], values, settings)
@@ -213,13 +227,13 @@ def build_command(name: str, entry: CommandEntry) -> Any:
     return get_command(alone)
 
 
-def _invoke(flags: Mapping[str, Any], file: SettingsFile) -> Invocation:
+def _invoke(flags: Mapping[str, Any], file: SettingsFile, config: str | None) -> Invocation:
     """Resolve the settings of a command, and warn of variables that name no setting."""
     settings, origins = resolve_settings(flags, os.environ, file, flags.keys())
     stderr_console.is_quiet = settings.output.quiet
     for variable in unknown_variables(os.environ):
         say_warning(f"{variable} is set, but is not a setting; `genrm config` lists all settings.")
-    return Invocation(settings, origins, find_api_keys(settings))
+    return Invocation(settings, origins, find_api_keys(settings), config)
 
 
 def _take(declared: list[Setting], given: dict[str, Any]) -> dict[str, Value]:

@@ -53,6 +53,19 @@ def test_lines_on_stdout_have_no_next_command():
 
 
 @pytest.mark.slow
+def test_a_run_that_was_stopped_goes_on_with_its_settings_file(genrm, judge_server):
+    """The command names the file that the user named, so it asks the same judge."""
+    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    settings = f'base_url = ["{judge_server.base_url}"]\nmodel = "m"\n'
+    (genrm.folder / "judge.toml").write_text(settings)
+    arguments = ("score", "in.jsonl", "--config", "judge.toml", "--max-calls", "4")
+    [shown] = on_terminal(genrm, [(genrm.folder, arguments, 80)])
+    last = shown.strip().splitlines()[-1].strip()
+    assert last == "next: genrm score in.jsonl --config judge.toml --max-calls 4"
+    genrm.run(*last.split()[2:]).ended(0)
+
+
+@pytest.mark.slow
 def test_a_terminal_ends_with_a_command_and_a_log_with_the_outcome(genrm):
     """Pasted, the command makes the report."""
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))

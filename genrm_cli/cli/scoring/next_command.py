@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from genrm_cli.scored.run_record import RunRecord
 
 
-def next_command(record: "RunRecord", uri: str, origins: Sequence[Origin]) -> Iterator[str]:
+def next_command(record: "RunRecord", uri: str, given: Sequence[Origin]) -> Iterator[str]:
     """Yield the line of the command that follows a run: the same after one that was stopped, more
     rings where its rewards are mostly noise and rings help, an export where nothing speaks against
     training, otherwise the report. Lines on stdout, or in several files, have no such command.
@@ -23,20 +23,19 @@ def next_command(record: "RunRecord", uri: str, origins: Sequence[Origin]) -> It
     needed = record.rings_needed
     command = shlex.join(["genrm", "report", record.output])
     if record.partial:
-        command = score_command(uri, origins, {})
+        command = score_command(uri, given, {})
     elif account.word == "low" and needed is not None and needed.expected is not None:
-        command = score_command(uri, origins, {needed.setting: needed.expected})
+        command = score_command(uri, given, {needed.setting: needed.expected})
     elif account.train == "yes":
         command = shlex.join(["genrm", "export", record.output, "--to", "groups"])
     yield f"next: {command}"
 
 
-def score_command(uri: str, origins: Sequence[Origin], changes: Mapping[str, object]) -> str:
-    """Return `genrm score` with the flags that the user gave, and what is changed."""
-    given: dict[str, object] = {}
-    given |= {each.key: each.value for each in origins if each.source == "flag"}
+def score_command(uri: str, given: Sequence[Origin], changes: Mapping[str, object]) -> str:
+    """Return `genrm score` with the flags that were given, and what is changed."""
+    flags = {each.key: each.value for each in given}
     words = ["genrm", "score", uri]
-    for name, value in {**given, **changes}.items():
+    for name, value in {**flags, **changes}.items():
         if isinstance(value, bool):
             words.append(flag_of(name) if value else flag_of(name).replace("--", "--no-", 1))
             continue

@@ -24,6 +24,7 @@ from genrm_cli.errors import GenrmError, UsageError, how_to_install
 from genrm_cli.json_types import Record
 from genrm_cli.settings import changed
 from genrm_cli.settings.declare import setting
+from genrm_cli.settings.resolve import Origin
 
 # A refused flag imports this module, too: what a run needs is imported when it begins.
 if TYPE_CHECKING:
@@ -128,6 +129,9 @@ def score(
     progress = RunProgress()
     more: Record = {}
     recommended: dict[str, str] | None = None
+    given = invocation.given
+    if cluster.ray is not None:
+        given.append(Origin("ray", cluster.ray, "flag"))
     try:
         if output.dry_run:
             more["plan"] = _show_plan(rollouts, report, invocation)
@@ -135,9 +139,7 @@ def score(
             _score(rollouts, report, progress, invocation, _scoring(cluster))
         if quick and report.last is not None and report.last.record is not None:
             record = report.last.record
-            recommended = recommend(
-                record, rollouts[0], whole, invocation.origins, invocation.api_keys
-            )
+            recommended = recommend(record, rollouts[0], whole, given, invocation.api_keys)
             more["recommendation"] = recommended
     except BrokenPipeError:
         say("genrm: done: stdout was closed before all lines were written; exit 0")
@@ -163,7 +165,7 @@ def score(
     elif is_watched and report.alone and written is not None and not quick:
         from genrm_cli.cli.scoring.next_command import next_command
 
-        say(*next_command(written, rollouts[0], invocation.origins))
+        say(*next_command(written, rollouts[0], given))
     return report.exit_code
 
 

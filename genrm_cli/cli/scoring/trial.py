@@ -104,14 +104,15 @@ class _ModeTrial(Struct, frozen=True):
 
 
 def recommend(
-    record: "RunRecord", uri: str, settings: Settings, origins: Sequence[Origin], keys: Keys
+    record: "RunRecord", uri: str, settings: Settings, flags: Sequence[Origin], keys: Keys
 ) -> dict[str, str]:
     """Say what the trial recommends for the whole run, and return the sentences by what they are
     about; blocks.
 
     Args:
         record: of the trial.
-        settings: those of the whole run, as the user gave them; `origins` say where.
+        settings: those of the whole run, as the user gave them.
+        flags: what the user gave on the command line.
     """
     given = _ModeTrial.of(settings, record)
     advice = {"mode": f"{given.mode}, as in the trial"}
@@ -142,9 +143,9 @@ def recommend(
     if record.strategy in ("ring", LISTS):
         changes[setting] = getattr(trial.settings.pairing, setting)
     if has_all and not plan.calls:
-        advice["next"] = next(next_command(record, uri, origins), "done: nothing left to ask")
+        advice["next"] = next(next_command(record, uri, flags), "done: nothing left to ask")
     else:
-        advice["next"] = f"next: {score_command(uri, origins, changes)}"
+        advice["next"] = f"next: {score_command(uri, flags, changes)}"
     lines = (f"  {name:<12} {text}" for name, text in advice.items() if name != "next")
     say("the trial recommends for the whole run:", *lines)
     return advice
