@@ -82,7 +82,7 @@ _ALL = "genrm.help_all"  # key in the context, set by --help-all
 _ON = frozenset(setting.name for setting in all_settings() if setting.default is True)
 # Typer appends the type of a value to the names of its option.
 _TYPE = re.compile(r" <[^>]*>$")
-# Where the options that most users need stand in `--help`, by the section of their subject.
+# In `--help`, the heading of the common options of a section.
 _TASKS = {
     "Input": "What to read",
     **dict.fromkeys(("Pairs", "Judge", "Limits"), "What to ask"),

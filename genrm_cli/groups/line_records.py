@@ -1,5 +1,4 @@
-"""Records of a rollout and of a comparison: made when a group is rewarded, written
-into lines, and read from them.
+"""The records of a rollout and of a comparison, as a run makes, writes and reads them.
 
 The fields stand in the order in which they are written. One whose default is None is written only
 if it is not None; all others are always written, and required when a line is read."""

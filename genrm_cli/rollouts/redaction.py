@@ -21,7 +21,11 @@ class Redactor:
     """Mask matches of patterns: built-in names, or regular expressions.
 
     Built-in patterns run first, in a fixed order; regular expressions follow in the order given and
-    see the marks."""
+    see the marks.
+
+    Attributes:
+        own: the regular expressions.
+    """
 
     def __init__(self, patterns: Sequence[str]) -> None:
         """Compile the patterns.
@@ -32,7 +36,7 @@ class Redactor:
         """
         self._email = "email" in patterns
         self._numbers = _number_forms([name for name in ("identity", "phone") if name in patterns])
-        self._own = {text: compile_regex(text) for text in patterns if text not in MARKS}
+        self.own = {text: compile_regex(text) for text in patterns if text not in MARKS}
 
     def redact(self, text: str, counts: Counter[str]) -> str:
         """Return the text with each match replaced by `[EMAIL]`, `[PHONE]`, `[IDENTITY]` or
@@ -44,7 +48,7 @@ class Redactor:
             text = _mask(text, EMAIL, "email", counts)
         if self._numbers:
             text = self._mask_numbers(text, counts)
-        for name, pattern in self._own.items():
+        for name, pattern in self.own.items():
             text = _mask_own(text, pattern, name, counts)
         return text
 

@@ -1,6 +1,6 @@
 """The account of a run: what was asked and answered, what has a reward, and how far to trust it.
 
-Summary, report, export and `--json` say it from here, so that they never differ.
+Summary, report, export and JSON take it from here, so they never differ.
 """
 
 import math

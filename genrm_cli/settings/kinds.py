@@ -122,7 +122,7 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 
 def _parse_text(raw: object) -> str | None:
-    # A number in a file is text, too: `unscored = 3.0`.
+    # A number in a file is text, too: `model = 3`.
     return str(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
 
 
@@ -146,7 +146,11 @@ def _parse_concurrency(raw: object) -> str | None:
 
 
 def _parse_number_or(raw: object, *names: str) -> str | None:
-    return _parse_text(raw) if raw in names or _parse_number(raw) is not None else None
+    if raw in names:
+        return str(raw)
+    number = _parse_number(raw)
+    # 2, 2.0 and 2e0 are one setting, so they make one text, and one digest.
+    return None if number is None else repr(number).removesuffix(".0")
 
 
 def _parse_requirement(raw: object) -> str | None:

@@ -208,6 +208,21 @@ def test_a_pattern_that_cannot_be_used_is_a_usage_error(call):
             assert part in " ".join(finished.err.split())
 
 
+def test_an_expression_without_a_match_is_told(genrm, call, judge_server):
+    """An expression that masks nothing may be mistyped, such as one with a name before it; a kind
+    that occurs nowhere is no mistake.
+    """
+    genrm.write("in.jsonl", private_rollouts())
+    patterns = ("identifier=[0-9]{4}", "[0-9]{3}-[0-9]{4}", "email")
+    flags = [part for each in patterns for part in ("--redact-pattern", each)]
+    err = " ".join(call("score in.jsonl", *judge(judge_server), *flags).ended(0).err.split())
+    assert "no text sent to the judge matches identifier=[0-9]{4}: --redact-pattern takes" in err
+    assert err.count("no text sent to the judge matches") == 1
+    redactions = genrm.metrics()["redactions"]
+    assert redactions["identifier=[0-9]{4}"] == 0
+    assert redactions["[0-9]{3}-[0-9]{4}"] > 0
+
+
 def declared_rollouts():
     """Make two groups of two: one declares itself in full, of the other one line says false and one
     nothing.

@@ -66,8 +66,13 @@ def test_small_objects_are_scored_together(call, s3_bucket, aws, disturbed_s3):
     disturbed_s3.rule(method="GET", key_contains=".jsonl", after=1, gate=gate)
 
     def open_gate():
-        poll_until(lambda: sum(map(is_begun, names)) > 8)
+        poll_until(lambda: count_begun() > 8)
+        begun = count_begun()
         gate.set()
+        return begun
+
+    def count_begun():
+        return sum(map(is_begun, names))
 
     def is_begun(name):
         return disturbed_s3.has_arrived("GET", f"{name}.jsonl")
@@ -75,7 +80,7 @@ def test_small_objects_are_scored_together(call, s3_bucket, aws, disturbed_s3):
     with ThreadPoolExecutor(1) as threads:
         opened = threads.submit(open_gate)
         call(*score, **environment).ended(0)
-        opened.result()
+        assert opened.result() > 8
 
 
 @pytest.mark.slow

@@ -1,6 +1,10 @@
 """The digest of settings: a sha256 over every setting that can change a reward."""
 
+import pytest
+
 from genrm_cli.settings import Settings, changed, settings_from
+from genrm_cli.settings.resolve import resolve_settings
+from genrm_cli.settings.sources.settings_file import SettingsFile
 from genrm_cli.settings.table import all_settings, digest_of, value_of
 
 DECIDING = """
@@ -21,6 +25,11 @@ def another(value):
     if isinstance(value, int | float):
         return value + 1
     return (*value, "more") if isinstance(value, tuple) else "another"
+
+
+def is_number(setting):
+    """Return whether a setting takes numbers."""
+    return "number" in setting.kind.expected or "integer" in setting.kind.expected
 
 
 def beside(setting):
@@ -44,3 +53,20 @@ def test_the_digest_covers_exactly_the_settings_that_can_change_a_reward():
     assert set(digests) == set(DECIDING.split())
     assert len(set(digests.values())) == len(digests)
     assert digest_of(settings_from(temperature=0.0)) != digest_of(settings_from(temperature=None))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [each for each in all_settings() if each.changes_rewards and is_number(each)],
+    ids=lambda each: each.name,
+)
+def test_a_number_has_one_digest_in_every_way_to_write_it(setting):
+    """A run that a file began with 1.0 is continued by a flag or a variable that says 1."""
+    number = setting.low or 1
+    whole = resolve_settings({setting.name: f"{number:g}"}, {}, SettingsFile("genrm.toml", {}))
+    variable = {f"GENRM_{setting.name.upper()}": f"{number:.1f}"}
+    others = (
+        resolve_settings({}, variable, SettingsFile("genrm.toml", {})),
+        resolve_settings({}, {}, SettingsFile("genrm.toml", {setting.key: float(number)})),
+    )
+    assert {digest_of(settings) for settings, _ in others} == {digest_of(whole[0])}

@@ -52,7 +52,14 @@ def count_warning(field: str, count: int) -> str:
 
 
 def masked_text(pattern: str, count: int) -> str:
-    """Return the warning about texts that were masked."""
+    """Return the warning about texts that were masked, or about a regular expression of the user's
+    that masked none.
+    """
+    if not count:
+        return (
+            f"no text sent to the judge matches {pattern}: {flag_of('redact_pattern')} takes the "
+            "whole of it as one regular expression."
+        )
     return f"{counted(count, 'match', 'matches')} of {pattern} masked in texts sent to the judge."
 
 

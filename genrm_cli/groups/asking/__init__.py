@@ -1,1 +1,1 @@
-"""How the judges are asked about a group."""
+"""Ask the judges about a group: what they are shown, in which stages, what replaces a failure."""

@@ -41,6 +41,7 @@ def shown_to_judges(
         )
     redactor = plan.redactor
     if redactor is not None:
+        redactions.update(dict.fromkeys(redactor.own, 0))  # so that one without a match is told
         view = view.masked(lambda text: redactor.redact(text, redactions))
     is_marked = view.view == "transcript"
     return shorten_view(view, plan.rooms, is_marked=is_marked) if plan.rooms else view

@@ -1,4 +1,4 @@
-"""Whether a judge has changed since it was measured: its verdicts on the same pairs, then and now.
+"""Test whether a judge has changed since it was measured, by its verdicts on the same pairs.
 
 A judge that samples its replies contradicts itself, so a verdict that differs says nothing alone.
 But if the judge is the same, all verdicts on one request are alike: those heard today disagree with

@@ -1,4 +1,4 @@
-"""Who won: the comparison records of scored groups as outcomes between policies."""
+"""Turn the comparison records of scored groups into outcomes between policies."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping

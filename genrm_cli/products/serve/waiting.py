@@ -1,4 +1,4 @@
-"""How long a request waits on its connection for a reply that takes minutes.
+"""Keep the connection of a request alive until its reply, which may take minutes.
 
 Networks forget connections on which nothing moves, and a connection costs a descriptor. So no reply
 depends on one that stays open:
