@@ -217,7 +217,7 @@ class GroupScorer:
         if plan.shows_as_gym:
             group = group.as_gym()
         planned = plan.count_requests(len(find_answered(group, plan)[1]))
-        self.metrics.add_group(len(group.rollouts), planned)
+        self.metrics.add_group_without_file(len(group.rollouts), planned)
         return group
 
     def _finish(self, judged: JudgedGroup) -> JudgedVerdicts:

@@ -25,7 +25,7 @@ def count_whole_group(
     metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards, plan: GroupPlan
 ) -> None:
     """Add a finished group that was in no file, with its rollouts and requests."""
-    metrics.add_group(judged.size, len(judged.results))
+    metrics.add_group_without_file(judged.size, len(judged.results))
     metrics.groups_done += 1
     metrics.lines += judged.size
     for _, outcome in judged.results:

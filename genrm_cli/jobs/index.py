@@ -303,15 +303,11 @@ def count_groups(index: InputIndex, metrics: RunMetrics) -> None:
     plan = index.plan
     metrics.contradicting_ids += table.contradicting_ids
     for _, rows in index.iter_rows():
-        metrics.groups += 1
-        metrics.group_sizes[len(rows)] += 1
+        metrics.add_group(len(rows), is_left_out=table.is_left_out(rows))
         # Before any call is paid; the texts are read only to name the group.
         if len(rows) > MAX_COMPARED:
             plan.refuse_large(index.read_group(rows).key, len(rows))
         metrics.duplicate_rollouts += len(table.duplicates(rows))
-        metrics.groups_left_out += table.is_left_out(rows)
-        if len(rows) > 1 and not table.is_left_out(rows):
-            metrics.rollouts_in_groups += len(rows)
         if (mixed := table.mixed(rows)) is not None:
             metrics.groups_with_mixed_prompts += mixed is Reason.MIXED_PROMPTS
             continue

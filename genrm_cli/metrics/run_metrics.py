@@ -133,11 +133,18 @@ class RunMetrics(Mergeable):
         """Tokens of prompts and replies."""
         return self.prompt_tokens + self.completion_tokens
 
-    def add_group(self, size: int, planned: int) -> None:
-        """Count a group of `size` rollouts and its planned comparisons."""
+    def add_group(self, size: int, *, is_left_out: bool = False) -> None:
+        """Count a group of `size` rollouts, which a trial may leave out."""
         self.groups += 1
+        self.group_sizes[size] += 1
+        self.groups_left_out += is_left_out
+        if size > 1 and not is_left_out:
+            self.rollouts_in_groups += size
+
+    def add_group_without_file(self, size: int, planned: int) -> None:
+        """Count a group that no file holds, with its rollouts and planned comparisons."""
+        self.add_group(size)
         self.rollouts += size
-        self.rollouts_in_groups += size if size > 1 else 0
         self.comparisons_planned += planned
 
     def add_failing(self, name: str, text: FailingText) -> None:
