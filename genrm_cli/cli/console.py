@@ -7,6 +7,7 @@ replies could control the terminal."""
 
 import os
 import re
+import shlex
 import sys
 import threading
 import time
@@ -155,6 +156,12 @@ def say(*texts: str | Message, even_if_quiet: bool = False) -> None:
     """Print lines to stderr, unwrapped, as plain text."""
     if texts and (even_if_quiet or not stderr_console.is_quiet):
         show("\n".join(escaped_line(text_of(text)) for text in texts))
+
+
+def say_next(*words: str) -> None:
+    """On a terminal, end with the command to paste; the last line of a log is the result."""
+    if stderr_console.is_terminal:
+        say(f"next: {shlex.join(words)}")
 
 
 def say_warning(text: str | Message) -> None:

@@ -29,7 +29,10 @@ def record(mean=None, interval=None, **more):
 @pytest.mark.parametrize(
     ("run", "line"),
     [
-        (record(0.9, [0.85, 0.95]), "genrm export 'my run.scored.jsonl' --to groups"),
+        (
+            record(0.9, [0.85, 0.95]),
+            "genrm export 'my run.scored.jsonl' --to groups -o groups.jsonl",
+        ),
         (record(0.7, [0.6, 0.75]), "genrm report 'my run.scored.jsonl'"),
         (record(), "genrm report 'my run.scored.jsonl'"),
         (record(0.3, [0.2, 0.4]), "genrm report 'my run.scored.jsonl'"),
@@ -66,17 +69,22 @@ def test_a_run_that_was_stopped_goes_on_with_its_settings_file(genrm, judge_serv
 
 
 @pytest.mark.slow
-def test_a_terminal_ends_with_a_command_and_a_log_with_the_outcome(genrm):
-    """Pasted, the command makes the report."""
+def test_each_command_hands_over_to_the_next(genrm):
+    """On a terminal, the last line of a run, a report, a trial and a collection is a command, which
+    runs as it stands; in a log, the last line is the result.
+    """
     genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    arguments = ("score", "in.jsonl", "--offline")
-    [shown] = on_terminal(genrm, [(genrm.folder, arguments, 80)])
-    last = shown.strip().splitlines()[-1].strip()
-    assert last == "next: genrm report in.scored.jsonl"
-    genrm.run(*last.split()[2:]).ended(0)
-    assert (genrm.folder / "in.report.html").exists()
-    quick = (*arguments, "--quick", "--force")
-    [shown] = on_terminal(genrm, [(genrm.folder, quick, 80)])
-    assert shown.strip().splitlines()[-1].startswith("next: genrm ")
-    logged = genrm.run(*arguments, "--force").ended(0)
-    assert logged.err.strip().splitlines()[-1].endswith("exit 0")
+    cases = [
+        ("score in.jsonl --offline", "genrm report in.scored.jsonl"),
+        ("report in.scored.jsonl --force", "genrm show in.scored.jsonl --worst 3"),
+        ("score in.jsonl --offline --quick --force", "genrm report in.scored.jsonl"),
+        ("collect --scripted-policy good -o s.jsonl", "genrm score s.jsonl --judge lexical"),
+    ]
+    for line, following in cases:
+        [shown] = on_terminal(genrm, [(genrm.folder, tuple(line.split()), 80)])
+        last = shown.strip().splitlines()[-1].strip()
+        assert last == f"next: {following}"
+        words = last.split()[2:]
+        again = ["--force"] if words[0] == "report" else []
+        genrm.run(*words, *again).ended(0)
+        assert "next: " not in genrm.run(*line.split(), "--force").ended(0).err.splitlines()[-1]

@@ -21,18 +21,18 @@ def next_command(record: "RunRecord", uri: str, given: Sequence[Origin]) -> Iter
         return
     account = RunAccount.of(record)
     needed = record.rings_needed
-    command = shlex.join(["genrm", "report", record.output])
+    command = ["genrm", "report", record.output]
     if record.partial:
         command = score_command(uri, given, {})
     elif account.word == "low" and needed is not None and needed.expected is not None:
         command = score_command(uri, given, {needed.setting: needed.expected})
     elif account.train == "yes":
-        command = shlex.join(["genrm", "export", record.output, "--to", "groups"])
-    yield f"next: {command}"
+        command = ["genrm", "export", record.output, "--to", "groups", "-o", "groups.jsonl"]
+    yield f"next: {shlex.join(command)}"
 
 
-def score_command(uri: str, given: Sequence[Origin], changes: Mapping[str, object]) -> str:
-    """Return `genrm score` with the flags that were given, and what is changed."""
+def score_command(uri: str, given: Sequence[Origin], changes: Mapping[str, object]) -> list[str]:
+    """Return the words of `genrm score` with the flags that were given, and what is changed."""
     flags = {each.key: each.value for each in given}
     words = ["genrm", "score", uri]
     for name, value in {**flags, **changes}.items():
@@ -42,4 +42,4 @@ def score_command(uri: str, given: Sequence[Origin], changes: Mapping[str, objec
         values = value if isinstance(value, list | tuple) else [value]
         for each in values:
             words += [flag_of(name), f"{each:g}" if isinstance(each, float) else str(each)]
-    return shlex.join(words)
+    return words

@@ -4,6 +4,7 @@ The trial asks in the mode that the user gave. A judge that could also be asked 
 asked about some of the groups in that one, too. The trial shows the noise of both and whether they
 agree, not which of them is right. It ends with the command of the whole run."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -145,7 +146,7 @@ def recommend(
     if has_all and not plan.calls:
         advice["next"] = next(next_command(record, uri, flags), "done: nothing left to ask")
     else:
-        advice["next"] = f"next: {score_command(uri, flags, changes)}"
+        advice["next"] = f"next: {shlex.join(score_command(uri, flags, changes))}"
     lines = (f"  {name:<12} {text}" for name, text in advice.items() if name != "next")
     say("the trial recommends for the whole run:", *lines)
     return advice

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import number_text, print_json, print_text, say
+from genrm_cli.cli.console import number_text, print_json, print_text, say, say_next
 from genrm_cli.cli.events import Events
 from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.sessions.host import (
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from genrm_cli.products.sessions.collection import CollectReport
     from genrm_cli.products.sessions.session_agents import AgentConfig
 
+# Those that a run over the sessions needs, to ask the same judge.
+_JUDGE_FLAGS = ("config", "base_url", "model", "profile", "api_key_env")
 _RUN_ID = "{run_id}"
 
 
@@ -97,6 +99,11 @@ def collect(
         print_json(report.summary)
     has_stand_in = environment.model_use is not None and model is None
     _show(report, options, has_stand_in=has_stand_in)
+    from genrm_cli.cli.scoring.next_command import score_command
+
+    has_judge = options.judge is not None
+    flags = [each for each in invocation.given if has_judge and each.key in _JUDGE_FLAGS]
+    say_next(*score_command(options.output, flags, {} if has_judge else {"judge": "lexical"}))
 
 
 def _collect_options(

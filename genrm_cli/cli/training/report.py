@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
-from genrm_cli.cli.console import print_json, say, say_warning
+from genrm_cli.cli.console import print_json, say, say_next, say_warning
 from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.errors import counted
 from genrm_cli.settings.declare import setting
@@ -65,3 +65,10 @@ def report(
             f"the page has {size}, which browsers open slowly; report on fewer files at a time."
         )
     say(f"report  {written.output}")
+    if len(written.runs) == 1 and not unfinished:
+        [run] = written.runs
+        uri = run.figures.uri
+        if run.trust.word == "yes":
+            say_next("genrm", "export", uri, "--to", "groups", "-o", "groups.jsonl")
+        else:
+            say_next("genrm", "show", uri, "--worst", "3")
