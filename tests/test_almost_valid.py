@@ -415,7 +415,7 @@ def test_no_almost_valid_rollout_ends_a_command_with_a_traceback(name, tmp_path)
         ["eval", path, "--offline", "-q"],
         ["report", output, "-o", tmp_path / "page.html", "--force", "-q"],
     )
-    for turn in range(MANY // 200):
+    for turn in range(MANY // 200 + 1):
         documents = [
             mangler.document(json.loads(line)) if (turn + place) % 4 == 0 else line
             for place, line in enumerate(lines)

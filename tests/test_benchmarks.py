@@ -25,9 +25,17 @@ def test_the_tables_are_those_of_the_results(name: str, lines: Iterator[str]) ->
     assert table_of(name) == "\n".join(lines)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["scores", "labels"])
-@pytest.mark.parametrize(("n", "rings"), [(4, 1.0), (4, 1.5), (4, 2.0), (5, 2.0), (8, 1.0)])
+@pytest.mark.parametrize(
+    ("n", "rings"),
+    [
+        pytest.param(4, 1.0, marks=pytest.mark.slow),
+        pytest.param(4, 1.5, marks=pytest.mark.weekly),
+        pytest.param(4, 2.0, marks=pytest.mark.weekly),
+        pytest.param(5, 2.0, marks=pytest.mark.weekly),
+        pytest.param(8, 1.0, marks=pytest.mark.slow),
+    ],
+)
 def test_intervals_hold_in_the_cells(n: int, rings: float, kind: str) -> None:
     """Each reliability is held by 88 % and more of the runs that state one (95 % but for chance in
     160), and a standard error by 92 %. Four and five rollouts on one ring need more groups.

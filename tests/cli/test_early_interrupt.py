@@ -34,7 +34,7 @@ COMMANDS = (
     "journal in.journal.sqlite",
 )
 _STARTED = b"genrm_cli.cli"  # from its first import on, the program decides what a signal does
-MOMENTS = 12
+MOMENTS = 4
 
 
 @pytest.mark.slow

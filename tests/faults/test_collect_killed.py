@@ -9,7 +9,7 @@ import sqlite3
 from genrm_process import Genrm, read_lines
 
 IN_FLIGHT = 8
-KILLS = 10
+KILLS = 5
 CHAT = [
     "That sounds hard, and I see what you mean about the evenings.",
     "Who else knows about it, and what do they say?",
@@ -36,8 +36,8 @@ def count_turns(journal):
         )
 
 
-def test_ten_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
-    """Killed at ten moments, a run goes on in mid-session; its records equal those of an
+def test_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
+    """Killed at five moments, a run goes on in mid-session; its records equal those of an
     undisturbed run.
     """
     judge_server.behave(chat=CHAT, latency_s=0.02)

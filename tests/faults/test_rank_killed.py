@@ -5,7 +5,7 @@ import json
 from genrm_process import Genrm
 
 IN_FLIGHT = 8
-KILLS = 6
+KILLS = 3
 PROMPTS = 24
 PLANNED = 3 * PROMPTS * 2
 
@@ -18,7 +18,7 @@ def without_calls(out):
 
 
 def test_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
-    """Killed at six moments, the same command asks what has no verdict, and ranks alike."""
+    """Killed at three moments, the same command asks what has no verdict, and ranks alike."""
     for folder in ("calm", "killed"):
         (tmp_path / folder).mkdir()
         for name in ("weak", "middle", "strong"):

@@ -50,10 +50,10 @@ def test_a_sample_of_hostile_texts_does_not_pay(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "name"), list(enumerate(READERS)))
 def test_hostile_texts_do_not_pay(number, name):
-    """A third of them for each family, and all its own, with every habit of a judge, under half of
+    """A sixth of them for each family, and all its own, with every habit of a judge, under half of
     the estimators; every other family with two rings.
     """
-    texts = [*CORPUS[number % 3 :: 3], *(iter_own(name) if name in FAMILIES else ())]
+    texts = [*CORPUS[number % 6 :: 6], *(iter_own(name) if name in FAMILIES else ())]
     rings = 1 + number % 2
     estimators = tuple(ESTIMATORS)[number // 2 % 2 :: 2]
     for habit in HABITS:

@@ -160,7 +160,7 @@ def test_groups_that_differ_in_spread_are_not_accused(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("groups", "runs"), [(30, 20), (300, 8)])
+@pytest.mark.parametrize(("groups", "runs"), [(30, 20), (300, 4)])
 def test_a_judge_with_independent_errors_is_not_accused(groups, runs):
     """In 30 cells of group size, kind of judge and rings, at most one run of each is, and one in a
     hundred of all.
