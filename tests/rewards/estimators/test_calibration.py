@@ -70,8 +70,8 @@ def test_the_moments_are_those_of_the_definition():
     """Signal, prompt and noise from running sums are those from all pairs of verdicts, one by
     one.
     """
-    batch, _ = linear_judge(128, 8, TANGLED, failures=0.2)
-    groups = [pairs_of(batch, group) for group in range(128)]
+    batch, _ = linear_judge(48, 8, TANGLED, failures=0.2)
+    groups = [pairs_of(batch, group) for group in range(48)]
     own, sign, share_hh, share_h, share, disjoint = naive_moments(groups)
     signal = np.empty((3, 3))
     signal[:2, :2] = share_hh[:2, :2] - sign * disjoint[:2, :2]
