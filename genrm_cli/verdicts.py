@@ -2,6 +2,8 @@
 invented number.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Self
@@ -266,6 +268,19 @@ def preference(verdict: Verdict) -> float:
     Positive: the first is preferred; negative: the second; 0: neither.
     """
     return verdict.score_1 - verdict.score_2 or MIDDLE_RANKING - verdict.ranking
+
+
+def join_verdicts(verdicts: Sequence[Verdict | None]) -> Verdict | None:
+    """Return the mean of the verdicts that came; None without one."""
+    given = [verdict for verdict in verdicts if verdict is not None]
+    if len(given) < 2:
+        return given[0] if given else None
+    return Verdict(
+        math.fsum(verdict.score_1 for verdict in given) / len(given),
+        math.fsum(verdict.score_2 for verdict in given) / len(given),
+        math.fsum(verdict.ranking for verdict in given) / len(given),
+        defaulted=any(verdict.defaulted for verdict in given),
+    )
 
 
 def preferred(verdict: Verdict) -> int:

@@ -144,6 +144,7 @@ PURE = (
     "rewards.shaping",
     "metrics",
     "products.evaluation.pair_lines",
+    "products.evaluation.pair_records",
     "neutralise",
     "verdicts",
     "catalog",

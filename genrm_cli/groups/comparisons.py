@@ -25,7 +25,7 @@ from genrm_cli.rewards.estimators.least_squares import weigh_alone
 from genrm_cli.rewards.estimators.list_scores import ListScores
 from genrm_cli.rewards.estimators.verdict_batch import Verdicts, batch_of, verdict_array
 from genrm_cli.rollouts.views import SharedView
-from genrm_cli.verdicts import Explanation, Grades, Outcome, Reason, Verdict
+from genrm_cli.verdicts import Explanation, Grades, Outcome, Reason, Verdict, join_verdicts
 
 JudgeVerdicts = Mapping[Comparison, Sequence[Verdict | None]]
 """The verdict of each judge on each comparison, None for a failure."""
@@ -290,16 +290,3 @@ def used_verdicts(by_judge: JudgeVerdicts) -> Verdicts:
     without that of the other order."""
     joined = {comparison: join_verdicts(verdicts) for comparison, verdicts in by_judge.items()}
     return {comparison: verdict for comparison, verdict in joined.items() if verdict is not None}
-
-
-def join_verdicts(verdicts: Sequence[Verdict | None]) -> Verdict | None:
-    """Return the mean of the verdicts that came; None without one."""
-    given = [verdict for verdict in verdicts if verdict is not None]
-    if len(given) < 2:
-        return given[0] if given else None
-    return Verdict(
-        math.fsum(verdict.score_1 for verdict in given) / len(given),
-        math.fsum(verdict.score_2 for verdict in given) / len(given),
-        math.fsum(verdict.ranking for verdict in given) / len(given),
-        defaulted=any(verdict.defaulted for verdict in given),
-    )

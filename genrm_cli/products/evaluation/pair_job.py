@@ -21,12 +21,14 @@ from genrm_cli.jobs.context import RunContext
 from genrm_cli.jobs.due.inputs import OutputPlaces, Task, places_in
 from genrm_cli.jobs.judging_session import PlanEvent
 from genrm_cli.json_types import Record
+from genrm_cli.judging.profiles.profile import parts_of
 from genrm_cli.metrics.event import Event
 from genrm_cli.pairing.lists import ListPlan, RolloutList
 from genrm_cli.products.evaluation.pair_lines import LabelledLine, LabelledPair, parse_labelled
-from genrm_cli.products.evaluation.pair_records import NOT_JUDGED, PairRecord, order_of
+from genrm_cli.products.evaluation.pair_records import PairRecord, order_of
 from genrm_cli.rollouts.declared import check_declared, parse_requirement
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.rollouts.views import unseen_media
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import Shown, answers_by_pair
@@ -182,7 +184,7 @@ def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
                 found.groups[key] = [
                     (
                         (answers.index(pair.chosen), answers.index(pair.rejected)),
-                        _not_asked(pair, labelled, line.number),
+                        pair.record,
                     )
                     for pair in pairs
                 ]
@@ -201,12 +203,23 @@ def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
 
 def _told(labelled: LabelledLine, record: Record, plan: GroupPlan) -> LabelledLine:
     """Return a line with the principle that the judge is told; refuse one that lacks a field for
-    the judge.
+    the judge, or has media that it does not see.
     """
-    rollout = Rollout(labelled.conversation, None, labelled.principle)
+    rollout = Rollout(
+        labelled.conversation,
+        labelled.said_media,
+        labelled.principle,
+        prompt_media=labelled.asked_media,
+    )
     rollout = plan.with_chosen_fields(rollout, record)
     for name in plan.missing_fields(rollout):
         raise UnreadableRecordError("nothing under ", SettingRef(name, getattr(plan, name)))
+    unseen = [] if plan.ignore_media else unseen_media(rollout, plan.view)
+    for kind in unseen:
+        raise UnreadableRecordError(
+            f"the judge would not see its {kind}; ",
+            naming("set $images if it sees images, or $ignore_media"),
+        )
     return replace(labelled, principle=rollout.principle)
 
 
@@ -214,34 +227,26 @@ def _asked_together(labelled: LabelledLine, longest: int) -> list[Sequence[Label
     """Return the pairs of a line as they are judged: each alone, or all in a list of at most
     `longest` responses.
     """
-    right, wrong = labelled.pairs[-1].places
+    right, wrong = labelled.pairs[-1].record.places
     if right + wrong + 2 <= longest:
         return [labelled.pairs]
     return [[pair] for pair in labelled.pairs]
 
 
 def _rollout(key: str, labelled: LabelledLine, answer: str) -> Record:
-    """Return the line of a rollout."""
-    turns = [{"role": turn.role, "content": turn.text} for turn in labelled.conversation]
-    line: Record = {_ID_FIELD: key, "prompt": turns, "response": answer}
+    """Return the line of a rollout, with images in their places."""
+    media = (*labelled.asked_media, *labelled.said_media)
+    images = tuple((each.mark, each.url) for each in media if each.url is not None)
+    turns = [(turn.role, turn.text) for turn in labelled.conversation]
+    *prompt, said = (
+        {"role": role, "content": parts_of(text, images)}
+        for role, text in (*turns, ("assistant", answer))
+    )
+    response = answer if isinstance(said["content"], str) else [said]
+    line: Record = {_ID_FIELD: key, "prompt": prompt, "response": response}
     if labelled.principle is not None:
         line["principle"] = labelled.principle
     return line
-
-
-def _not_asked(pair: LabelledPair, labelled: LabelledLine, line: int) -> PairRecord:
-    return PairRecord(
-        id=pair.id,
-        item=labelled.pairs[0].key,
-        line=line,
-        category=labelled.category,
-        chosen_index=pair.places[0],
-        rejected_index=pair.places[1],
-        chosen_chars=len(pair.chosen),
-        rejected_chars=len(pair.rejected),
-        chosen_first=NOT_JUDGED,
-        chosen_second=NOT_JUDGED,
-    )
 
 
 def judged_pairs(task: Task, pairs: LabelledPairs, run: RunContext) -> tuple[PairRecord, ...]:

@@ -8,10 +8,17 @@ from itertools import product
 from msgspec import Struct
 
 from genrm_cli.json_types import Record
-from genrm_cli.rollouts.reading.messages import turns_of_messages, turns_of_prompt
-from genrm_cli.rollouts.reading.record_fields import principle_of
+from genrm_cli.products.evaluation.pair_records import NOT_JUDGED, PairRecord
+from genrm_cli.rollouts.reading.messages import (
+    ChatMessage,
+    media_of_messages,
+    read_messages,
+    turns_of_messages,
+    turns_of_prompt,
+)
+from genrm_cli.rollouts.reading.record_fields import media_beside, principle_of
 from genrm_cli.rollouts.reading.templates import read_prompt
-from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
+from genrm_cli.rollouts.rollout import Media, Turn, UnreadableRecordError
 from genrm_cli.texts.reasoning import split_reasoning, strip_end_tokens
 
 # JudgeBench, RewardBench and RM-Bench, and the names of our own formats
@@ -30,16 +37,13 @@ class LabelledPair(Struct, frozen=True):
 
     Attributes:
         key: identifies the pair by its content, so that runs over different files can be matched.
-        id: name of the line, or else `line:` and its number. A suffix such as `#1-3` gives the
-            styles of chosen and rejected, from 1, if the line has several.
-        places: positions of both answers among the chosen and the rejected ones, from 0.
+        record: the pair in the result, not judged yet.
     """
 
     key: str
-    id: str
-    places: tuple[int, int]
     chosen: str
     rejected: str
+    record: PairRecord
 
 
 class LabelledLine(Struct, frozen=True, kw_only=True):
@@ -48,14 +52,15 @@ class LabelledLine(Struct, frozen=True, kw_only=True):
     Attributes:
         pairs: each chosen answer against each rejected one. They share question and answers, so a
             line is one independent observation, regardless of their number.
-        category: category in the line; None if it has none.
         principle: what the line says to judge by.
+        asked_media: the images and files of the conversation; `said_media` are those of answers.
     """
 
     conversation: tuple[Turn, ...]
     pairs: tuple[LabelledPair, ...]
-    category: str | None
     principle: str | None
+    asked_media: tuple[Media, ...]
+    said_media: tuple[Media, ...]
 
 
 def parse_labelled(record: Record, line: int) -> LabelledLine:
@@ -71,10 +76,20 @@ def parse_labelled(record: Record, line: int) -> LabelledLine:
         UnreadableRecordError: it is none of these, or the two answers are the same; the message
             says why.
     """
-    conversation, chosen, rejected = _sides_of(record)
+    asked, better_name, worse_name = _names_in(record)
+    before, chosen, before_media, chosen_media = _answers_of(record, better_name)
+    before_rejected, rejected, _, rejected_media = _answers_of(record, worse_name)
+    if before != before_rejected:
+        raise UnreadableRecordError("chosen and rejected are answers to different conversations")
+    prompt: tuple[Turn, ...] = ()
+    if record.get(asked) is not None or not before:
+        prompt = _conversation_of(record, asked)
+    # Many data sets repeat the prompt in both answers.
+    conversation = before if set(prompt) <= set(before) else prompt + before
     name = _first_of(record, _ID_FIELDS) or f"line:{line}"
+    category = _first_of(record, _CATEGORY_FIELDS)
     principle = principle_of(record)
-    pairs = []
+    pairs: list[LabelledPair] = []
     for places in product(range(len(chosen)), range(len(rejected))):
         better = chosen[places[0]]
         worse = rejected[places[1]]
@@ -83,28 +98,26 @@ def parse_labelled(record: Record, line: int) -> LabelledLine:
         style = f"#{places[0] + 1}-{places[1] + 1}" if len(chosen) * len(rejected) > 1 else ""
         content = json.dumps([conversation, better, worse, style, principle])
         key = hashlib.sha256(content.encode()).hexdigest()[:_KEY_DIGITS]
-        pairs.append(LabelledPair(key, name + style, places, better, worse))
+        pair = PairRecord(
+            id=name + style,
+            item=pairs[0].key if pairs else key,
+            line=line,
+            category=category,
+            chosen_index=places[0],
+            rejected_index=places[1],
+            chosen_chars=len(better),
+            rejected_chars=len(worse),
+            chosen_first=NOT_JUDGED,
+            chosen_second=NOT_JUDGED,
+        )
+        pairs.append(LabelledPair(key, better, worse, pair))
     return LabelledLine(
         conversation=conversation,
         pairs=tuple(pairs),
-        category=_first_of(record, _CATEGORY_FIELDS),
         principle=principle,
+        asked_media=(*media_of_messages(record.get(asked)), *before_media, *media_beside(record)),
+        said_media=(*chosen_media, *rejected_media),
     )
-
-
-def _sides_of(record: Record) -> tuple[tuple[Turn, ...], Sequence[str], Sequence[str]]:
-    """Return the conversation, the chosen answers and the rejected ones."""
-    asked, better, worse = _names_in(record)
-    before_chosen, chosen = _answers_of(record, better)
-    before_rejected, rejected = _answers_of(record, worse)
-    if before_chosen != before_rejected:
-        raise UnreadableRecordError("chosen and rejected are answers to different conversations")
-    prompt: tuple[Turn, ...] = ()
-    if record.get(asked) is not None or not before_chosen:
-        prompt = _conversation_of(record, asked)
-    # Many data sets repeat the prompt in both answers.
-    repeated = set(prompt) <= set(before_chosen)
-    return before_chosen if repeated else prompt + before_chosen, chosen, rejected
 
 
 def _names_in(record: Record) -> tuple[str, str, str]:
@@ -121,16 +134,20 @@ def _names_in(record: Record) -> tuple[str, str, str]:
     return "prompt", "chosen", "rejected"
 
 
-def _answers_of(record: Record, name: str) -> tuple[tuple[Turn, ...], list[str]]:
+def _answers_of(
+    record: Record, name: str
+) -> tuple[tuple[Turn, ...], list[str], tuple[Media, ...], tuple[Media, ...]]:
     """Return the turns before an answer, and the answer, or a list of styles of it, as rollouts are
-    read: without reasoning and end tokens; a blank one is empty.
+    read: without reasoning and end tokens; a blank one is empty. Then the media of both.
     """
     value = record.get(name)
+    messages: list[ChatMessage] = []
     turns: tuple[Turn, ...] = ()
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
         texts = value
     elif isinstance(value, list):
-        turns = turns_of_messages(value)
+        messages = read_messages(value)
+        turns = turns_of_messages(messages)
         if not turns or turns[-1].role != "assistant":
             raise UnreadableRecordError(f"{name} does not end in an assistant turn")
         texts = [turns[-1].text]
@@ -141,7 +158,8 @@ def _answers_of(record: Record, name: str) -> tuple[tuple[Turn, ...], list[str]]
             f"{name} is {_shown(value)}, expected a text, messages or a list of texts"
         )
     answers = [strip_end_tokens(split_reasoning(text)[1])[0] for text in texts]
-    return turns[:-1], [answer if answer.strip() else "" for answer in answers]
+    answers = [answer if answer.strip() else "" for answer in answers]
+    return turns[:-1], answers, media_of_messages(messages[:-1]), media_of_messages(messages[-1:])
 
 
 def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:

@@ -8,11 +8,17 @@ from typing import Literal
 
 from msgspec import Struct
 
-from genrm_cli.groups.comparisons import join_verdicts
 from genrm_cli.groups.line_records import FailureRecord
 from genrm_cli.metrics.figures import rounded
 from genrm_cli.scored.lines import NOT_ASKED, PairAnswer
-from genrm_cli.verdicts import MIDDLE_RANKING, FailureKind, Verdict, preferred, sign_of
+from genrm_cli.verdicts import (
+    MIDDLE_RANKING,
+    FailureKind,
+    Verdict,
+    join_verdicts,
+    preferred,
+    sign_of,
+)
 
 
 class Preference(StrEnum):

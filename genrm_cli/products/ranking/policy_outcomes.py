@@ -4,10 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from itertools import combinations, product
 
-from genrm_cli.groups.comparisons import join_verdicts
 from genrm_cli.products.ranking.outcomes import OutcomeTable
 from genrm_cli.scored.lines import ScoredGroup, ScoredRollout, answers_by_pair
-from genrm_cli.verdicts import Reason, preferred
+from genrm_cli.verdicts import Reason, join_verdicts, preferred
 
 # Rollouts that no judge compares; a blank response loses instead.
 _ABSENT = frozenset(

@@ -66,14 +66,18 @@ def rollout_of(record: JsonObject, prompt: Turns, response: Items | None, **know
         "is_truncated": is_truncated(record),
         "excluded": excluded_of(record),
     }
-    media = [
+    prompt = tuple([turn for turn in prompt if turn.role != REASONING])
+    prompt_media = (*known.pop("prompt_media", ()), *media_beside(record))
+    return Rollout(prompt, response, prompt_media=prompt_media, **(said | known))
+
+
+def media_beside(record: JsonObject) -> list[Media]:
+    """Return the images and files that a line has beside its messages."""
+    return [
         Media(name.removesuffix("s"))
         for name in filter(record.__contains__, _MEDIA_FIELDS)
         if record[name] and isinstance(record[name], list | dict)
     ]
-    prompt = tuple([turn for turn in prompt if turn.role != REASONING])
-    prompt_media = (*known.pop("prompt_media", ()), *media)
-    return Rollout(prompt, response, prompt_media=prompt_media, **(said | known))
 
 
 def task_of(record: JsonObject) -> str | None:

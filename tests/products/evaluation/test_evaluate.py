@@ -20,7 +20,7 @@ from genrm_cli.jobs.judging_session import PlanEvent
 from genrm_cli.metrics.event import Event
 from genrm_cli.products.evaluation.evaluate import EvalResult, evaluate_judge, refuse_partial
 from genrm_cli.scored.json_form import to_json
-from genrm_cli.settings import Settings, settings_from
+from genrm_cli.settings import Settings, changed, settings_from
 from genrm_cli.typed_json import from_json
 
 
@@ -290,3 +290,45 @@ def test_best_of_four_counts_prompts(tmp_path: Path) -> None:
     assert result["figures"]["pairs"] == 3
     share = result["benchmarks"]["RewardBench 2"]["share"]
     assert (share["value"], share["pairs"]) == (1, 1)
+
+
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+ASKED = [{"role": "user", "content": [{"type": "text", "text": "What is "}, PICTURE]}]
+PICTURED = [
+    {"prompt": ASKED, "chosen": "a cat", "rejected": "a dog"},
+    {
+        "prompt": "Draw it.",
+        "chosen": [{"role": "assistant", "content": [PICTURE]}],
+        "rejected": "no",
+    },
+    {"chosen": [*ASKED, {"role": "assistant", "content": "a cat"}], "rejected": "a cow"}
+    | {"rejected": [*ASKED, {"role": "assistant", "content": "a cow"}]},
+]
+
+
+def test_images_are_shown_in_their_places(tmp_path: Path, judge_server: JudgeServer) -> None:
+    """Of the prompt, of an answer, and of messages that hold both, as `genrm score` shows them."""
+    uri = write(tmp_path / "pairs.jsonl", PICTURED)
+    settings = settings_for(judge_server, use_journal=False, images=True)
+    result = evaluate(uri, settings)
+    assert (result["figures"]["verdicts"], result["rejected_lines"]) == (6, 0)
+    for one in judge_server.stats()["recent"]:
+        parts = [part for m in one["body"]["messages"] for part in m["content"]]
+        assert [part for part in parts if part["type"] == "image_url"] == [PICTURE]
+        assert "[image" not in "".join(part.get("text", "") for part in parts)
+
+
+@pytest.mark.parametrize("line", [*PICTURED, {**make_pairs()[1], "images": [{"path": "a.png"}]}])
+def test_a_judge_that_would_not_see_an_image_is_not_asked(
+    tmp_path: Path, judge_server: JudgeServer, line: Json
+) -> None:
+    """The line is rejected with the remedy, and judged without its images on request."""
+    uri = write(tmp_path / "pairs.jsonl", [*make_pairs(1, 0), line])
+    settings = settings_for(judge_server, use_journal=False)
+    result = evaluate(uri, settings)
+    (reject,) = result["rejects"]
+    assert reject["line"] == 2
+    assert "the judge would not see its image" in reject["reason"]
+    assert reject["reason"].endswith("set images if it sees images, or ignore_media")
+    ignored = evaluate(uri, changed(settings, ignore_media=True))
+    assert (ignored["figures"]["verdicts"], ignored["rejected_lines"]) == (4, 0)

@@ -68,21 +68,24 @@ def test_a_line_names_the_better_answer_and_the_pair(record, answers, name, cate
     without one; source and subset are categories.
     """
     line = parse_labelled(record, 12)
-    assert (answers_of(line), line.pairs[0].id, line.category) == (answers, name, category)
+    pair = line.pairs[0].record
+    assert (answers_of(line), pair.id, pair.category) == (answers, name, category)
     assert (line.conversation, line.principle) == ((Turn("user", "Q?"),), None)
 
 
 def test_an_rm_bench_line_is_all_nine_pairs_of_one_item():
     """Each chosen style meets each rejected one; the pairs have names of their own and one item."""
     line = parse_labelled(RM_BENCH, 3)
-    assert [(pair.id, pair.chosen, pair.rejected) for pair in line.pairs][:4] == [
+    assert [(pair.record.id, pair.chosen, pair.rejected) for pair in line.pairs][:4] == [
         ("x#1-1", "a", "d"),
         ("x#1-2", "a", "e"),
         ("x#1-3", "a", "f"),
         ("x#2-1", "b", "d"),
     ]
     assert len(line.pairs) == len({pair.key for pair in line.pairs}) == 9
-    assert line.category == "math"
+    assert {(pair.record.category, pair.record.item) for pair in line.pairs} == {
+        ("math", line.pairs[0].key)
+    }
 
 
 def test_the_prompt_may_be_messages():
