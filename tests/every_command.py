@@ -98,7 +98,8 @@ RUNS = {
     "score": [
         (f"score r.jsonl {JUDGED}", {}),
         (f"score r.jsonl.gz two.jsonl {JUDGED}", {}),
-        (f"score done.jsonl folder/ {JUDGED}", SLOW),
+        (f"score done.jsonl folder/ --force {JUDGED}", SLOW),
+        (f"score r.jsonl --images {JUDGED}", SLOW),
         (f"score r.jsonl --no-probe {JUDGED}", SILENT),
         (f"score r.jsonl --no-probe {JUDGED}", DOWN),
         (f"score r.jsonl -o s3://BUCKET/other/o.jsonl {JUDGED}", {}),
@@ -142,6 +143,7 @@ RUNS = {
     ],
     "serve": [
         (_SERVE, SLOW),
+        (_SERVE.replace("--no-probe ", ""), {}),
         (f"{_SERVE} --images", {}),
         (f"{_SERVE} --strategy all_pairs --repeats 4", NOISY),
         (f"{_SERVE} --reference remarked.jsonl", {}),

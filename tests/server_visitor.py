@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import socket
 
 import httpx
@@ -45,7 +46,7 @@ def visit(place: str, server: ForkedGenrm, *, is_patient: bool) -> list[object] 
             replies.append("open")
         half.close()
         lines = client.get("/metrics").text.splitlines()
-        return [*replies, [line for line in lines if "win" in line]]
+        return [*replies, [line for line in lines if re.match("genrm_(judge_cost|.*win)", line)]]
 
 
 def _requests() -> list[tuple[object, ...]]:
@@ -67,7 +68,9 @@ def _requests() -> list[tuple[object, ...]]:
 
 
 def _responses(texts):
-    return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
+    return [
+        {"id": str(number), "text": text, "record": _KNOWN} for number, text in enumerate(texts)
+    ]
 
 
 def _images():

@@ -12,6 +12,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from genrm_cli.judging.pacing.policy import cost_of
 from genrm_cli.metrics.running_stats import Latencies
 from genrm_cli.products.serve.service import RewardService
 
@@ -103,6 +104,10 @@ def _of_judges(service: RewardService) -> Iterator[Metric]:
     yield CounterMetricFamily("genrm_judge_calls", "Calls to judges", metrics.calls)
     tokens = {"prompt": metrics.prompt_tokens, "completion": metrics.completion_tokens}
     yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)
+    limits = service.scorer.settings.limits
+    if limits.price_in or limits.price_out:
+        cost = cost_of(*tokens.values(), limits.price_in, limits.price_out)
+        yield CounterMetricFamily("genrm_judge_cost", "Cost of judges at the given prices", cost)
     yield _histogram(service.scorer.open_judges.latencies)
 
 

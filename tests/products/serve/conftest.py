@@ -34,7 +34,18 @@ def hurried_server(
     """Keep a server whose cohorts wait for their members for half a second."""
     judge_process.restore()
     folder = tmp_path_factory.mktemp("hurried")
-    flags = ["--cohort-deadline", "0.5s", "--retries", "0", "--drain", "0.1s"]
+    flags = [
+        "--cohort-deadline",
+        "0.5s",
+        "--retries",
+        "0",
+        "--drain",
+        "0.1s",
+        "--price-in",
+        "1",
+        "--price-out",
+        "7",
+    ]
     with serving(Genrm(folder), *judge_flags(judge_process.base_url), *flags) as served:
         yield served
 

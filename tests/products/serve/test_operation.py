@@ -18,6 +18,8 @@ from genrm_cli.products.serve.run import serve
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.file_settings import ServeSettings
 
+KINDS = ("prompt", "completion")
+
 
 def metric(served, name):
     """Return the value of a metric."""
@@ -134,6 +136,8 @@ def test_the_metrics_count_what_happens(hurried):
         before, 1.0
     )
     assert metric(hurried, 'genrm_comparisons_total{result="verdict"}') > 0
+    tokens = [metric(hurried, f'genrm_judge_tokens_total{{kind="{kind}"}}') for kind in KINDS]
+    assert metric(hurried, "genrm_judge_cost_total") == (tokens[0] + 7 * tokens[1]) / 1e6 > 0
     assert metric(hurried, "genrm_judge_latency_seconds_count") > 0
     assert -4 < metric(hurried, "genrm_position_preference") < 4
     assert metric(hurried, "genrm_open_groups") == 0
