@@ -231,6 +231,8 @@ def test_what_contradicts_shards_is_refused(call, genrm, judge_server):
         (("--shard", "0/2", "--conclude"), "--shard has no effect with --conclude"),
         (("--shard", "0/2", "--no-journal"), "--shard has no effect with --no-journal"),
         (("--shard", "0/2", "-o", "-"), "set --journal to"),
+        (("--ray", "local", "--shard", "0/2"), "--ray has no effect with --shard 0/2"),
+        (("--ray", "local", "--no-journal"), "--ray has no effect with --no-journal"),
     ]
     for options, said in cases:
         genrm.write("in.jsonl", make_rollouts(groups=2, size=2))

@@ -46,6 +46,20 @@ def test_golden_metrics_of_the_seed_example():
     }
 
 
+def test_a_group_counts_alike_with_and_without_a_file():
+    """Its size is known in both cases; one that a trial leaves out has no rollouts to compare."""
+    read, arrived = RunMetrics(), RunMetrics()
+    for size in (1, 3, 3):
+        read.add_group(size)
+        arrived.add_group_without_file(size, planned=size)
+    read.add_group(5, is_left_out=True)
+    assert arrived.group_sizes == {1: 1, 3: 2}
+    assert read.group_sizes == {1: 1, 3: 2, 5: 1}
+    assert (read.groups, read.groups_left_out, read.rollouts_in_groups) == (4, 1, 6)
+    assert (arrived.groups, arrived.rollouts, arrived.rollouts_in_groups) == (3, 7, 6)
+    assert arrived.comparisons_planned == 7
+
+
 def test_failures_do_not_dilute_the_tiebreak_rate():
     """Outages are no ties, as they are in the reference, and no scores."""
     failures = [Failure(FailureKind.TIMEOUT, "600 s")] * 5

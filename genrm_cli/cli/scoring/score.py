@@ -54,6 +54,7 @@ class ClusterOptions:
         "HOST:PORT: join another. Requires the extra ray.",
         panel="Cluster",
         metavar="ADDRESS",
+        only_with="use_journal, !shard",
     )
     ray_workers: int | None = setting(
         "Workers, each with a shard. Default: one on each node.",

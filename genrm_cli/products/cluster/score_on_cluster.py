@@ -65,15 +65,8 @@ def _check(inputs: Sequence[str], settings: Settings) -> None:
     check_journal_place(settings)
     if asks_nothing(settings) or not has_remote_judge(settings):
         raise UsageError(naming("$ray distributes the calls of a judge, but this run makes none."))
-    given = settings.journal
-    if given.shard is not None or not given.use_journal or any(map(is_stream, inputs)):
-        raise UsageError(
-            naming(
-                "$ray makes shards of files and joins them through their journals: drop $shard and "
-                "$use_journal, and pass files or s3://... instead of stdin.",
-                use_journal=False,
-            )
-        )
+    if any(map(is_stream, inputs)):
+        raise UsageError(naming("$ray makes shards of files: pass files or s3://... instead of -."))
 
 
 def _shared_folder(inputs: Sequence[str], settings: Settings) -> str | None:
