@@ -66,6 +66,21 @@ def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path):
     assert growth_bytes(small, large, "all_pairs") < 2_000 * 31_125
 
 
+@pytest.mark.slow
+def test_a_large_group_on_a_ring_holds_few_dense_matrices(tmp_path):
+    """A group of 1,024 on one ring takes at most 100 MB more than one of 10: a dozen of the
+    matrices of 8 MB that its pairs would fill.
+    """
+    small = tmp_path / "small.jsonl"
+    large = tmp_path / "large.jsonl"
+    for path, size in ((small, 10), (large, 1024)):
+        lines = [
+            {"prompt": "Why?", "completion": f"Because {n}. " * (1 + n % 7)} for n in range(size)
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert growth_bytes(small, large, "ring") < 100_000_000
+
+
 def growth_bytes(small, large, strategy):
     """Score two inputs in a process of its own; return by how much the second one raises the
     peak.
