@@ -74,7 +74,7 @@ def scale_by_diversity(
     elif judge:
         name = min(judge)
         hint = did_you_mean(name, ("n", "threshold"))
-        raise UsageError(f"{name!r} has no effect with method 'ngram'.{hint}")
+        raise UsageError(f"{name!r} has no effect with method 'ngram'; omit it.{hint}")
     else:
         clusters = ngram_clusters(texts, n, threshold)
     scaled: list[Any] = []

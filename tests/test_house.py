@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from genrm_cli import errors
 from genrm_cli.cli.commands import read_commands
 from genrm_cli.extensions import Seam, extension_names
 from genrm_cli.judging.lookup import PROFILES
@@ -878,3 +879,45 @@ def test_no_possessive_repeat_holds_a_lookahead() -> None:
     assert repeat.search(r"<!--(?:[^-]|-(?!->))*+-->")
     texts = {module: path.read_text(encoding="utf-8") for module, path in FILES.items()}
     assert [module for module, text in texts.items() if repeat.search(text)] == []
+
+
+# What an error says about the next step: an order, what is expected, or the choices.
+_REMEDY = re.compile(
+    r"(?:^|[;:,.(] ?|\b(?:and|or|then|to|please) )(?:add|ask|call|check|choose|close|compare"
+    r"|convert|copy|correct|decide|declare|define|delete|draw|export|find|give|install|keep|leave"
+    r"|let|list|lower|make|measure|move|name|omit|pass|quote|raise|read|remove|rename|repair"
+    r"|replace|report|return|run|save|score|see|set|shorten|split|start|train|try|uninstall|update"
+    r"|upgrade|use|wait|write)\b|\$[a-z]|`genrm|pip install|expected|\bmust (?:be|have)\b"
+    r"|requires|needs|not one of|it sets|Pages:|such as",
+    re.IGNORECASE,
+)
+_ERRORS = {each.__name__ for each in errors.GenrmError.__subclasses__()} | {"MissingModelError"}
+# Parts that bring a remedy with them: another error's words, choices, or a shared sentence.
+_BRINGS = re.compile(
+    r"error|problem|reasons|remedy|refused|told|message|parts|proposed|expected|choices|silent"
+    r"|more|first|hint|extra|listed|resume_text|advise|did_you_mean|why_unmet|how_to_install|[A-Z_]{4,}|_.+",
+)
+
+
+def test_every_error_says_what_to_do_next() -> None:
+    """By an order, by what is expected, or by the choices."""
+    silent = [
+        f"{module}:{node.lineno}: {ast.unparse(node)}"
+        for module, nodes in NODES.items()
+        for node in nodes
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+        if _names_of_call(node.exc.func) & _ERRORS and not _says_what_to_do(node.exc)
+    ]
+    assert silent == []
+
+
+def _says_what_to_do(call: ast.Call) -> bool:
+    said = [node for part in call.args for node in ast.walk(part)]
+    texts = [str(node.value) for node in said if isinstance(node, ast.Constant)]
+    names = set().union(*map(_names_of_call, said))
+    return _REMEDY.search(" ".join(texts)) is not None or any(map(_BRINGS.fullmatch, names))
+
+
+def _names_of_call(node: ast.AST) -> set[str]:
+    """Return the name that a node is: of a function, an attribute or a variable."""
+    return {getattr(node, "id", ""), getattr(node, "attr", "")}

@@ -95,7 +95,7 @@ def each_of(check: Check) -> Check:
 def table(raw: object, where: Part) -> Table:
     """Check for a table."""
     if not isinstance(raw, Mapping):
-        raise UsageError(where, f": {raw!r} is not a table.")
+        raise UsageError(where, f": {raw!r} is not a table; expected names with values.")
     return raw
 
 

@@ -107,7 +107,7 @@ class Setting(Struct, frozen=True, kw_only=True):
                 where, " must not be empty: it would guard nothing. Set a value or omit it."
             )
         if (texts := parse_texts(raw)) is None:
-            raise UsageError(where, f": {raw!r} is neither text nor a list of texts.")
+            raise UsageError(where, f": {raw!r} is neither text nor a list of texts; quote it.")
         return tuple(str(self._convert_one(text, where)) for text in texts)
 
     def _convert_one(self, raw: object, where: Part) -> str | int | float | bool:

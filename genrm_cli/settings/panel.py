@@ -154,5 +154,5 @@ def _parse_judge(given: object, where: str) -> PanelJudge:
     refuse_unknown(own, OWN_KEYS, where, "a judge of a panel has")
     values = judge_settings(own, f"{where}: ", OWN_KEYS)
     if "model" not in dict(values):
-        raise UsageError(f"{where}: model is missing: the judge's name on its server.")
+        raise UsageError(f"{where}: model is missing: add the judge's name on its server.")
     return PanelJudge(values)

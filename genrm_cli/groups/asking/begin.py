@@ -90,6 +90,8 @@ def compute_local(judged: JudgedGroup, group: Group, components: Sequence[Compon
             column = kind.compute(component, rollouts, kept, ids)
             if not isinstance(column, Column):
                 found = type(column).__name__
-                raise UsageError(f"the component {component.name} returned a {found}, no Column.")
+                raise UsageError(
+                    f"the component {component.name} returned a {found}; return a Column."
+                )
             column = column.checked(len(rows), component.name)
         judged.columns[component.name] = column.spread(rows, judged.size)

@@ -78,7 +78,9 @@ def _iter_groups(
                 yield group, plan
     if not run.metrics.rollouts:
         first = (": ", index.rejects[0].message) if index.rejects else ()
-        raise InputError(f"{task.uri}: the input holds no rollouts", *first, ".")
+        raise InputError(
+            f"{task.uri}: the input holds no rollouts", *first, "; see `genrm validate`."
+        )
 
 
 def _profile_of(number: int, plan: GroupPlan, settings: Settings) -> AnyProfile:

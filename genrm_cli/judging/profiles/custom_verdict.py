@@ -144,7 +144,9 @@ def _parse_reading(table: VerdictTable, where: str) -> _Reading:
             f"{', '.join(MEANINGS)}."
         )
     if not labels and not {"score_1", "score_2"} <= members:
-        raise UsageError(f"{where} finds neither a label nor both score_1 and score_2.")
+        raise UsageError(
+            f"{where} finds neither a label nor both score_1 and score_2; add what the reply has."
+        )
     low, high = table.scale or (0.0, 0.0)
     if not labels and not low < high:
         raise UsageError(f"{where}: scale must be the lowest and the highest score, as in [1, 10].")

@@ -70,7 +70,7 @@ def parse_grid(table: Mapping[str, Any], where: str, base: Settings) -> list[Gri
         values = {key: value for key, value in given.items() if key != "name"}
         name = given.get("name", f"cell {len(cells) + 1}")
         if not isinstance(name, str) or not name:
-            raise UsageError(f"{where}: the name {name!r} of a cell is not text.")
+            raise UsageError(f"{where}: the name {name!r} of a cell is not text; quote it.")
         if name in cells:
             raise UsageError(f"{where}: two cells are named {name!r}; rename one.")
         cells[name] = GridCell(name, values, _settings_of(values, base, f"{where}: {name}"))
@@ -98,7 +98,7 @@ def _settings_of(values: Mapping[str, Any], base: Settings, where: str) -> Setti
     for key, value in values.items():
         if key == "criteria":
             if not isinstance(value, bool):
-                raise UsageError(f"{where}: criteria is true or false, not {value!r}.")
+                raise UsageError(f"{where}: criteria must be true or false, not {value!r}.")
             if value and base.judge.criteria is None:
                 raise UsageError(f"{where}: the settings have no [criteria] to use; add the table.")
             flat[key] = base.judge.criteria if value else None

@@ -88,6 +88,7 @@ class ExportOptions:
                 least[name] = float(value)
             except ValueError:
                 raise UsageError(
-                    SettingRef("min_component", text), " is not of the form NAME=VALUE."
+                    SettingRef("min_component", text),
+                    " is not of the form NAME=VALUE, such as safety=0.5.",
                 ) from None
         return least

@@ -60,7 +60,7 @@ def _iter_lines(policies: Mapping[str, Sequence[Any]], prompts: Sequence[Any]) -
         if len(responses) != len(prompts):
             raise InputError(
                 f"policy {name!r} has {counted(len(responses), 'response')} to "
-                f"{counted(len(prompts), 'prompt')}."
+                f"{counted(len(prompts), 'prompt')}; give one to each."
             )
         for prompt, response in zip(prompts, responses, strict=True):
             line = {"prompt": prompt, "response": response, "policy": name}

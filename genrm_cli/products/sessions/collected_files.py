@@ -91,7 +91,7 @@ def check_output(output: str, settings: Settings, role: str) -> None:
     if is_stream(output) or not output.endswith(".jsonl"):
         raise UsageError(
             SettingRef("output", output),
-            ": episodes go to an uncompressed .jsonl file, which other loaders read, too.",
+            ": expected an uncompressed .jsonl file, which other loaders read, too.",
         )
     require_rl_prefix(output, settings.storage.any_prefix)
     folders = output.lower().split("/")[:-1]

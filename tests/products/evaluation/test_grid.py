@@ -166,7 +166,7 @@ def test_cells_come_from_axes_and_tables():
         ({"cell": [{"name": "x"}, {"name": "x"}]}, "two cells are named 'x'"),
         ({"axes": {"repeats": list(range(201))}}, "201 cells"),
         ({"axes": dict.fromkeys(("model", "principle", "judge_id"), ["x"] * 999)}, "997,002,999 c"),
-        ({"cell": [{"criteria": "x"}]}, "criteria is true or false"),
+        ({"cell": [{"criteria": "x"}]}, "criteria must be true or false"),
         ({"cell": [{"name": 3}]}, "the name 3 of a cell is not text"),
         ({"cell": [{"seed": 1}]}, "a cell cannot set 'seed'"),
         ({"cell": [{"max_calls": 1}]}, "a cell cannot set 'max_calls'"),
