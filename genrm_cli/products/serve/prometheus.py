@@ -106,7 +106,8 @@ def _of_judges(service: RewardService) -> Iterator[Metric]:
     yield _labelled(CounterMetricFamily, "judge_tokens", "Tokens of judges", "kind", tokens)
     limits = service.scorer.settings.limits
     if limits.price_in or limits.price_out:
-        cost = cost_of(*tokens.values(), limits.price_in, limits.price_out)
+        used = metrics.prompt_tokens, metrics.completion_tokens
+        cost = cost_of(*used, limits.price_in, limits.price_out)
         yield CounterMetricFamily("genrm_judge_cost", "Cost of judges at the given prices", cost)
     yield _histogram(service.scorer.open_judges.latencies)
 
