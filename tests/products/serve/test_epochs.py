@@ -18,7 +18,8 @@ FLAGS = ("--cohort-deadline", "6s", "--retries", "0", "--drain", "0.1s", "--no-p
 
 # Each row has phases: the epoch, the members that come, and what becomes of all of them. `own`: all
 # of the epoch are compared with each other. `short`: those who came in time are. `late`: compared
-# with those of the same epoch, and said. `gone`: all leave before anybody has an answer.
+# with those of the same epoch, and said. `gone`: all leave before anybody has an answer. `told`: all
+# are told to ask again, and nobody does.
 ROWS = {
     "nothing is lost": [(1, "0123", "own"), (2, "0123", "own"), (3, "0123", "own")],
     "one is lost": [(1, "012", "short"), (2, "3012", "own"), (3, "0123", "own")],
@@ -29,6 +30,7 @@ ROWS = {
     "one is late and one is lost": [(1, "01", "short"), (1, "2", "late"), (2, "3012", "own")],
     "an equal epoch follows": [(1, "0123", "own"), (1, "3210", "own")],
     "all are cancelled": [(1, "012", "gone"), (2, "3012", "own")],
+    "all are told to ask again": [(1, "012", "told"), (2, "3012", "own")],
     "all but one are cancelled, twice": [(1, "0", "gone"), (2, "12", "gone"), (3, "3120", "own")],
     "one is lost, the next are cancelled": [
         (1, "012", "short"),
@@ -73,6 +75,8 @@ async def play(client, shape, name, phases):
         sent = []
         for member in members:
             path, body = request(shape, name, epoch, member)
+            if becomes == "told":
+                path += f"{'&' if '?' in path else '?'}wait=0"
             sent.append(asyncio.create_task(client.post(path, json=body)))
             await client.get("/healthz")  # the server has read what was sent before
         if becomes == "gone":
@@ -81,7 +85,11 @@ async def play(client, shape, name, phases):
             await asyncio.gather(*sent, return_exceptions=True)
             await client.get("/healthz")
             continue
-        found = [said(reply) for reply in await asyncio.gather(*sent)]
+        replies = await asyncio.gather(*sent)
+        if becomes == "told":
+            assert {reply.status_code for reply in replies} == {202}
+            continue
+        found = [said(reply) for reply in replies]
         expected = (SIZE, True) if becomes == "late" else (len(members), False)
         if becomes != "late" and set(found) != {expected}:
             return name, epoch, members, found

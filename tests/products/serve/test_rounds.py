@@ -2,6 +2,8 @@
 `test_epochs.py` plays whole epochs.
 """
 
+import pytest
+
 from genrm_cli.products.serve.cohorts.cohort import Cohort
 from genrm_cli.products.serve.cohorts.rounds import Rounds
 
@@ -94,18 +96,32 @@ def test_a_held_response_whose_client_left_gives_way_to_another():
     assert new.round == ask.rounds.round
 
 
-def test_a_client_that_polls_is_there():
-    """It was told to ask again: another equal response is its repetition, and nobody takes its
-    seat.
+@pytest.mark.parametrize("id_", [None, "1"])
+def test_a_client_that_polls_is_there_if_it_asks_again(id_):
+    """Nobody takes its seat; who comes in between is held back until it asks again, which shows
+    that its round goes on, or until it is clear that the round is abandoned.
     """
+    for asks_again in (True, False):
+        ask = Requests()
+        polling = ask("a", id_ and "0")
+        polling.expect_again()
+        between = ask("b", id_)
+        assert not between.round
+        if asks_again:
+            assert ask("a", id_ and "0") is polling
+        else:
+            assert ask("new", id_ and "0") is not polling
+            ask("new, too", id_ and "2")
+        assert (between.round == polling.round) is asks_again
+        assert between.round == ask.rounds.round
+
+
+def test_a_client_that_left_before_it_was_told_to_ask_again_is_gone():
+    """The wait of its request ends later than its connection."""
     ask = Requests()
-    polling = ask("a")
-    polling.expect_again()
-    cohort = Cohort("g", SIZE)
-    assert ask("b", latest=cohort) is not polling
-    assert next(iter(ask.rounds.tickets.values())) is polling
-    assert ask("a", latest=cohort) is polling
-    assert ask("a", latest=cohort) is not polling
+    left = ask("a", "0", gone)
+    left.expect_again()
+    assert left.has_left
 
 
 def test_a_member_that_is_held_back_and_asks_again_does_not_join_an_abandoned_round():

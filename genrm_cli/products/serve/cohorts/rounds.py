@@ -75,7 +75,9 @@ class Ticket(Struct):
         self.polls = False
 
     def expect_again(self) -> None:
-        """Note that the client was told to ask again."""
+        """Note that the client was told to ask again, unless it had left."""
+        if self.is_gone():
+            return
         until_s = time.monotonic() + _BETWEEN_POLLS_S
         self.is_gone = lambda: time.monotonic() > until_s
         self.polls = True
@@ -175,11 +177,14 @@ class Rounds(Struct):
 
     def _is_unclear(self, is_open: bool, member_id: str | None) -> bool:
         """Whether a member that the latest round lacks may be of the next one: nobody waits in the
-        latest any more. Without ids it joins an open round in either case.
+        latest any more, or all who do are between two requests, and the next will tell.
         """
         in_time = [each for each in self.tickets.values() if not each.is_late]
-        nobody_waits = all(each.is_delivered or each.is_gone() for each in in_time)
-        return nobody_waits and bool(in_time) and not (is_open and member_id is None)
+        polls = any(each.polls for each in in_time)
+        if is_open and member_id is None and not polls:
+            return False  # those who have left give up their seats
+        nobody_waits = all(each.is_delivered or each.polls or each.is_gone() for each in in_time)
+        return nobody_waits and bool(in_time)
 
     def _free_seat(self, cohort: Cohort) -> None:
         """Withdraw a member of an open cohort whose client has left: if it comes back, it finds
@@ -199,9 +204,12 @@ class Rounds(Struct):
         return id_
 
     def begin_round(self, serial: int) -> None:
-        """Begin a round with the requests that are held back."""
+        """Begin a round with the requests that are held back; whoever is to ask again joins it
+        then.
+        """
         self.round = f"{self.name}#{serial}"
         self.tickets = {}
+        self.held = {id_: each for id_, each in self.held.items() if not each.polls}
         for each in self.held.values():
             each.is_late = False
         self.settle()
