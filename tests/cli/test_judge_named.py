@@ -75,13 +75,15 @@ def verdict(ranking):
 
 
 def test_a_grader_that_cannot_be_read_is_named_with_its_component(genrm, call, judge_server):
-    """A judge that does not know rubrics ends the run with 4; the error begins with the
-    component.
+    """A judge that does not know rubrics ends the run with 4; the error begins with the component,
+    and proposes no profile, which would not change how a rubric is asked.
     """
     genrm.write("in.jsonl", make_rollouts())
     judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
     finished = call("score in.jsonl --component rubric:helpfulness", *judge_server.flags).ended(4)
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
+    assert "Give this component a stronger model." in finished.err
+    assert "--profile" not in finished.err
 
 
 def test_a_judge_without_a_preference_ends_the_run(genrm, call, judge_server):

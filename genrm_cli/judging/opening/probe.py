@@ -82,6 +82,8 @@ _UNREAD_PLAIN_REMEDY = Message.of(
     " (`genrm profiles` lists them), or a stronger judge. ",
     _SKIPS,
 )
+# A component has its own form of replies, which no setting changes.
+_UNREAD_GRADER_REMEDY = Message.of("Give this component a stronger model. ", _SKIPS)
 _WRONG_REMEDY = naming(
     "Its rewards would be meaningless: try another $profile or a stronger judge. $probe uses it "
     "anyway.",
@@ -228,7 +230,7 @@ class _Probe(Struct, frozen=True):
                 "it gives no verdict, and longer responses make its prompt no longer"
             )
         is_down = kind.is_transient and kind not in _NOT_DOWN
-        remedy = LOADING if answer.overloaded else self._remedy(failure, answer.refused)
+        remedy = LOADING if answer.overloaded else self._remedy(failure, answer.refused, compares)
         # A refusal that names a field of the request is not about the model.
         is_about_model = answer.refused is None and not answer.overloaded
         if kind in (FailureKind.REFUSED, FailureKind.HTTP) and is_about_model:
@@ -279,7 +281,7 @@ class _Probe(Struct, frozen=True):
             return ""
         return "" if self.judge.model in offered else f"It serves {', '.join(offered) or 'none'}. "
 
-    def _remedy(self, failure: Failure, refused: RefusedField | None) -> Message:
+    def _remedy(self, failure: Failure, refused: RefusedField | None, compares: bool) -> Message:
         if failure.too_long is not None or _names_reply_limit(failure):
             return _TOO_LONG_REMEDY
         if (
@@ -308,6 +310,7 @@ class _Probe(Struct, frozen=True):
         if failure.kind.is_parse_failure:
             is_plain = self.judge.profile.name == _PLAIN.value
             other = _UNREAD_PLAIN_REMEDY if is_plain else _UNREAD_REMEDY
+            other = other if compares else _UNREAD_GRADER_REMEDY
         return _REMEDIES.get(failure.kind, other)
 
     def _dropping(self, sign: str) -> _Fault:
