@@ -182,17 +182,18 @@ def test_requests_that_are_answered_later_have_the_same_verdicts(genrm, real_jud
     run finds the same verdicts.
     """
     genrm.write("in.jsonl", ROLLOUTS[:2])
-    limits = flags(real_judge).split()[2:]
-    genrm.run("score", "in.jsonl", *limits, "--requests-to", "requests.jsonl").ended(0)
+    asked = flags(real_judge).split()
+    command = ["score", "in.jsonl", "--strategy", "all_pairs", *asked[2:]]
+    genrm.run(*command, "--requests-to", "requests.jsonl").ended(0)
     before = written_tokens(real_judge)
     genrm.write("replies.jsonl", answer_file(genrm.folder / "requests.jsonl", real_judge))
     written = written_tokens(real_judge) - before
-    genrm.run("score", "in.jsonl", *limits, "--replies-from", "replies.jsonl").ended(0)
+    genrm.run(*command, "--replies-from", "replies.jsonl").ended(0)
     metrics = genrm.metrics()
     assert metrics["failures"] == 0
-    assert metrics["verdicts"] == metrics["comparisons_planned"]
+    assert metrics["verdicts"] == metrics["comparisons_planned"] == 1
     assert metrics["completion_tokens"] == written
-    genrm.run("score", "in.jsonl", *flags(real_judge).split(), "--force").ended(0)
+    genrm.run(*command, *asked[:2], "--force").ended(0)
     assert written_tokens(real_judge) - before == written
 
 
