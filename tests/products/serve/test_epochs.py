@@ -18,8 +18,8 @@ FLAGS = ("--cohort-deadline", "6s", "--retries", "0", "--drain", "0.1s", "--no-p
 
 # Each row has phases: the epoch, the members that come, and what becomes of all of them. `own`: all
 # of the epoch are compared with each other. `short`: those who came in time are. `late`: compared
-# with those of the same epoch, and said. `gone`: all leave before anybody has an answer. `told`: all
-# are told to ask again, and nobody does.
+# with those of the same epoch, and said. `gone`: all leave before anybody has an answer. `told`:
+# all are told to ask again, and nobody does.
 ROWS = {
     "nothing is lost": [(1, "0123", "own"), (2, "0123", "own"), (3, "0123", "own")],
     "one is lost": [(1, "012", "short"), (2, "3012", "own"), (3, "0123", "own")],
