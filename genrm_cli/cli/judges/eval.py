@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genrm_cli.cli.console import percent_text, print_json, say, say_error, say_warning
+from genrm_cli.cli.console import percent_text, print_json, say, say_error, say_warning, text_of
 from genrm_cli.cli.events import watched
 from genrm_cli.cli.options import Invocation, argument, run_to_end
 from genrm_cli.cli.scoring.preview_text import plan_lines
@@ -174,7 +174,7 @@ def _compare(
     """Ask the cells of a grid one after another, and print how they compare."""
     from genrm_cli.cli.judges.eval_text import grid_points, iter_grid_parts
     from genrm_cli.products.evaluation.evaluate import evaluate_judge, refuse_partial
-    from genrm_cli.products.evaluation.grid import compare_cells, failed_cell
+    from genrm_cli.products.evaluation.grid import FailedCell, compare_cells
     from genrm_cli.products.evaluation.grid_file import naming_cell
     from genrm_cli.products.report.figures_page import write_grid_page
     from genrm_cli.scored.json_form import to_json
@@ -197,7 +197,15 @@ def _compare(
                 refuse_partial(result, settings)
         except (UsageError, JudgeError, TooManyUnscoredError) as error:
             say_error(error)
-            failed.append(failed_cell(cell, error))
+            reason = text_of(error)
+            failed.append(
+                FailedCell(
+                    name=cell.name,
+                    settings=cell.values,
+                    reason=reason,
+                    exit_code=error.exit_code,
+                )
+            )
             first_error = first_error or error
         else:
             say(f"cell          {cell.name}: {percent_text(result.figures.accuracy.value)}")

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from tempfile import TemporaryDirectory
 from typing import Literal
 
 from msgspec import Struct
@@ -30,9 +29,7 @@ from genrm_cli.products.evaluation.pair_job import (
     RejectRecord,
     job_of,
     judged_pairs,
-    naming_pairs,
-    read_pairs,
-    task_in,
+    open_pairs,
 )
 from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.products.evaluation.people import PeopleQuality, people_quality, read_labels
@@ -102,11 +99,8 @@ def plan_evaluation(pairs_uri: str, result_uri: str | None, run: RunContext) -> 
     """Estimate what `evaluate_judge` would ask, without a call; blocks."""
     check_settings(run.settings)
     job = job_of(run)
-    with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
-        task = task_in(folder, result_uri or "-")
-        read_pairs(source, run, task)
-        with naming_pairs(task, pairs_uri):
-            return preview_task(task, job).plan
+    with open_pairs(pairs_uri, result_uri or "-", run) as (_, task, _):
+        return preview_task(task, job).plan
 
 
 async def evaluate_judge(
@@ -141,9 +135,7 @@ async def evaluate_judge(
         check_output(result_uri, [uri for uri in (pairs_uri, since_uri) if uri], settings)
     started_s = time.monotonic()
     job = job_of(run)
-    with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
-        task = task_in(folder, journal_for or result_uri or "-")
-        labelled = read_pairs(source, run, task)
+    with open_pairs(pairs_uri, journal_for or result_uri or "-", run) as (labelled, task, source):
         labels = None
         if labels_uri is not None:
             with run.open_source(labels_uri) as labels_source:
@@ -154,8 +146,7 @@ async def evaluate_judge(
             open_judges(run.judge_specs(), run.open_options, run.on_event) as judges,
         ):
             asking = replace(job, exchange=exchange)
-            with naming_pairs(task, pairs_uri):
-                record = await score_task(task, asking, judges, None, overwrite=False)
+            record = await score_task(task, asking, judges, None, overwrite=False)
         source.verify_unchanged()  # else figures would mix two inputs
         if record is None:
             return None

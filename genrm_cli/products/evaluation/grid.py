@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from genrm_cli.errors import GenrmError, counted
+from genrm_cli.errors import counted
 from genrm_cli.metrics.figures import WINS, rounded
 from genrm_cli.metrics.running_stats import Estimated, paired_difference
 from genrm_cli.products.evaluation.accuracy import (
@@ -110,13 +110,6 @@ class GridResult(Struct, frozen=True, kw_only=True):
     more_pairs: int | None
     agreement: Estimated | None
     answer: str
-
-
-def failed_cell(cell: GridCell, error: GenrmError) -> FailedCell:
-    """Return the record of a cell that ended in an error."""
-    return FailedCell(
-        name=cell.name, settings=cell.values, reason=str(error), exit_code=error.exit_code
-    )
 
 
 def compare_cells(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -128,26 +129,27 @@ def job_of(run: RunContext) -> RunContext:
     return dataclasses.replace(run, settings=settings, plan=plan, on_event=on_event)
 
 
-def task_in(folder: str, journal_for: str) -> Task:
-    """Return the input of the file job in a folder, with the journal of an output."""
-    places = places_in(folder, OutputPlaces(journal_for))
-    return Task(str(Path(folder) / "pairs.jsonl"), places)
-
-
 @contextmanager
-def naming_pairs(task: Task, pairs_uri: str) -> Iterator[None]:
-    """Let an error about the file of the job name the labelled pairs instead."""
-    try:
-        yield
-    except InputError as error:
-        parts = (
-            part.replace(task.uri, pairs_uri) if isinstance(part, str) else part
-            for part in error.message.parts
-        )
-        raise InputError(*parts) from error
+def open_pairs(
+    pairs_uri: str, journal_for: str, run: RunContext
+) -> Iterator[tuple[LabelledPairs, Task, Source]]:
+    """Read labelled pairs; yield them, the input of their file job, with the journal of an output,
+    and where they come from. Errors about the file of the job name the pairs instead.
+    """
+    with run.open_source(pairs_uri) as source, TemporaryDirectory() as folder:
+        places = places_in(folder, OutputPlaces(journal_for))
+        task = Task(str(Path(folder) / "pairs.jsonl"), places)
+        try:
+            yield _read_pairs(source, run, task), task, source
+        except InputError as error:
+            parts = (
+                part.replace(task.uri, pairs_uri) if isinstance(part, str) else part
+                for part in error.message.parts
+            )
+            raise type(error)(*parts) from error
 
 
-def read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
+def _read_pairs(source: Source, run: RunContext, task: Task) -> LabelledPairs:
     """Write the pairs as the rollouts of the job, and return them without their texts.
 
     Raises:

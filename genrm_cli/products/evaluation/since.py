@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from genrm_cli.errors import InputError, counted, naming
 from genrm_cli.metrics.running_stats import sample_variance, student_95
-from genrm_cli.products.evaluation.accuracy import PairShare, accuracy_of, means_by_item
+from genrm_cli.products.evaluation.accuracy import PairShare, evaluate, means_by_item
 from genrm_cli.products.evaluation.pair_records import OrderRecord, PairRecord, Repeat
 from genrm_cli.rewards.estimators.verdict_batch import Floats
 from genrm_cli.typed_json import parse_json
@@ -142,8 +142,8 @@ def compare_since(
         answer = "changed"
     elif high is not None and high < _MOST:
         answer = "same"
-    old_orders = [order for before, _ in both for order in before.orders if order.was_asked]
-    new_orders = [order for _, now in both for order in now.orders if order.was_asked]
+    quality_then = evaluate([before for before, _ in both])
+    quality_now = evaluate([now for _, now in both])
     return JudgeChange(
         base=base,
         time=earlier.time,
@@ -159,12 +159,12 @@ def compare_since(
         excess_high=high,
         p_value=p_value,
         more_pairs=_more_pairs(by_item, len(both)) if answer == "cannot tell" else None,
-        accuracy_then=accuracy_of(before for before, _ in both),
-        accuracy_now=accuracy_of(now for _, now in both),
-        failures_then=sum(order.result is None for order in old_orders),
-        failures_now=sum(order.result is None for order in new_orders),
-        judgements_then=len(old_orders),
-        judgements_now=len(new_orders),
+        accuracy_then=quality_then.accuracy,
+        accuracy_now=quality_now.accuracy,
+        failures_then=quality_then.failures,
+        failures_now=quality_now.failures,
+        judgements_then=quality_then.verdicts + quality_then.failures,
+        judgements_now=quality_now.verdicts + quality_now.failures,
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from genrm_cli.jobs.context import new_run
-from genrm_cli.products.evaluation.pair_job import job_of, read_pairs, task_in
+from genrm_cli.products.evaluation.pair_job import job_of, open_pairs
 from genrm_cli.products.evaluation.pair_lines import parse_labelled
 from genrm_cli.rollouts.rollout import Turn, UnreadableRecordError
 from genrm_cli.scored.parse_lines import parse_line
@@ -194,13 +194,10 @@ def test_the_file_job_reads_what_the_labelled_line_says(text, tmp_path):
     source = tmp_path / "pairs.jsonl"
     line = {"prompt": prompt, "chosen": text, "rejected": "other", "principle": text}
     source.write_text(json.dumps(line))
-    task = task_in(str(tmp_path / "job"), "-")
-    Path(task.uri).parent.mkdir()
-    with run.open_source(str(source)) as opened:
-        read_pairs(opened, run, task)
+    with open_pairs(str(source), "-", run) as (_, task, _):
+        raw = Path(task.uri).read_bytes().splitlines()
     labelled = parse_labelled(line, 1)
     settings = job_of(run).settings.input
-    raw = Path(task.uri).read_bytes().splitlines()
     read = [parse_line(Line(1, each), settings)[2][0] for each in raw]
     for rollout, answer in zip(read, answers_of(labelled), strict=True):
         assert (rollout.prompt, rollout.answer) == (labelled.conversation, answer)
