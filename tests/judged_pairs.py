@@ -19,13 +19,13 @@ def _verdict_of(result: Preference | FailureKind, *, chosen_first: bool) -> dict
             "score_2": None,
             "ranking": None,
         }
-    if result is Preference.TIE:
+    if result == "tie":
         return {
             "score_1": 3.0,
             "score_2": 3.0,
             "ranking": 3.5,
         }
-    first_wins = (result is Preference.RIGHT) == chosen_first
+    first_wins = (result == "right") == chosen_first
     return {
         "score_1": 4.0 if first_wins else 2.0,
         "score_2": 2.0 if first_wins else 4.0,
@@ -48,8 +48,8 @@ def judged_pair(
     """Make a pair from its results in both orders; the first took 2 s, the second 4 s."""
     first_order, second_order = (
         OrderRecord(
-            result=result if isinstance(result, Preference) else None,
-            repeats=(result.value if isinstance(result, Preference) else None,),
+            result=result if not isinstance(result, FailureKind) else None,
+            repeats=(result if not isinstance(result, FailureKind) else None,),
             failure=FailureRecord(kind=result, detail="")
             if isinstance(result, FailureKind)
             else None,

@@ -11,13 +11,12 @@ from genrm_cli.cli.tables import Table
 from genrm_cli.products.evaluation.accuracy import evaluate
 from genrm_cli.products.evaluation.grid import compare_cells
 from genrm_cli.products.evaluation.grid_file import GridCell
-from genrm_cli.products.evaluation.pair_records import Preference
 from genrm_cli.settings import settings_from
 from genrm_cli.verdicts import FailureKind
 
-RIGHT = Preference.RIGHT
-WRONG = Preference.WRONG
-TIE = Preference.TIE
+RIGHT = "right"
+WRONG = "wrong"
+TIE = "tie"
 # The longer answer is the better one of the first three, and the worse one of the next two.
 PAIRS = [
     judged_pair(RIGHT, RIGHT, "a"),

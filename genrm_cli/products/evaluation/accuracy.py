@@ -16,7 +16,7 @@ from genrm_cli.metrics.running_stats import (
     clustered_interval,
     wilson_interval,
 )
-from genrm_cli.products.evaluation.pair_records import PairRecord, Preference
+from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.verdicts import FailureKind
 
 EVEN = 0.5
@@ -120,7 +120,7 @@ def evaluate(
         pairs=len(pairs),
         items=len({pair.item for pair in pairs}),
         verdicts=asked - failures,
-        ties=sum(order.result is Preference.TIE for order in orders),
+        ties=sum(order.result == "tie" for order in orders),
         failures=failures,
         not_asked=not_asked,
         failures_by_kind={kind.value: count for kind, count in sorted(kinds.items())},
@@ -261,7 +261,7 @@ def _judgebench_credit(pair: PairRecord) -> float | None:
     if not all(order.was_asked for order in pair.orders):
         return None
     results = [order.result for order in pair.orders]
-    return float(results.count(Preference.RIGHT) > results.count(Preference.WRONG))
+    return float(results.count("right") > results.count("wrong"))
 
 
 def _first_place_credit(pair: PairRecord) -> float:

@@ -1,7 +1,6 @@
 """The pairs of a result, and what judges answered about them."""
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from itertools import zip_longest
 from statistics import fmean
 from typing import Literal
@@ -20,18 +19,11 @@ from genrm_cli.verdicts import (
     sign_of,
 )
 
-
-class Preference(StrEnum):
-    """Whether a verdict prefers the chosen response."""
-
-    RIGHT = "right"
-    WRONG = "wrong"
-    TIE = "tie"
-
-
-Repeat = Literal["right", "wrong", "tie", "unreadable"]
+Preference = Literal["wrong", "tie", "right"]
+"""Whether a verdict prefers the chosen response."""
+Repeat = Preference | Literal["unreadable"]
 """An answer of the judge as the user sees it: a preference, or a reply without a verdict."""
-_CREDIT = {Preference.RIGHT: 1.0, Preference.TIE: 0.5, Preference.WRONG: 0.0}
+_BY_LEAD: tuple[Preference, ...] = ("wrong", "tie", "right")
 
 
 class OrderRecord(Struct, frozen=True, kw_only=True):
@@ -64,7 +56,7 @@ class OrderRecord(Struct, frozen=True, kw_only=True):
     @property
     def credit(self) -> float | None:
         """1 for right, 0 for wrong, 0.5 for a tie; None without a verdict."""
-        return None if self.result is None else _CREDIT[self.result]
+        return None if self.result is None else _BY_LEAD.index(self.result) / 2
 
     @property
     def was_asked(self) -> bool:
@@ -150,9 +142,7 @@ def preference_of(verdict: Verdict, *, chosen_first: bool) -> Preference:
     ranking.
     """
     lead = preferred(verdict)
-    if not lead:
-        return Preference.TIE
-    return Preference.RIGHT if (lead > 0) == chosen_first else Preference.WRONG
+    return _BY_LEAD[1 + (lead if chosen_first else -lead)]
 
 
 def order_of(
@@ -197,7 +187,7 @@ def _repeat_of(answers: Sequence[PairAnswer | None], chosen_first: bool) -> Repe
     """
     joint = _joint(answers)
     if joint is not None:
-        return preference_of(joint, chosen_first=chosen_first).value
+        return preference_of(joint, chosen_first=chosen_first)
     failure = _failure_of(answers)
     return "unreadable" if failure is not None and failure.kind.is_parse_failure else None
 

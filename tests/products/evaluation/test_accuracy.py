@@ -17,12 +17,12 @@ from genrm_cli.products.evaluation.accuracy import (
     evaluate_by_category,
     pairs_to_tell,
 )
-from genrm_cli.products.evaluation.pair_records import Preference, preference_of
+from genrm_cli.products.evaluation.pair_records import preference_of
 from genrm_cli.verdicts import FailureKind, Verdict, verdict_after_swap
 
-RIGHT = Preference.RIGHT
-WRONG = Preference.WRONG
-TIE = Preference.TIE
+RIGHT = "right"
+WRONG = "wrong"
+TIE = "tie"
 FAILED = FailureKind.NO_VERDICT
 SKIPPED = FailureKind.NOT_ASKED
 
@@ -34,7 +34,7 @@ def outcome(first, second, item="", **given):
 
 
 outcome.count = 0
-results = st.sampled_from([*Preference, *FailureKind])
+results = st.sampled_from(["right", "wrong", "tie", *FailureKind])
 outcomes = st.lists(
     st.builds(
         lambda first, second, item, chosen, rejected: outcome(

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from genrm_cli.metrics.running_stats import Estimated
 from genrm_cli.products.evaluation.grid import agreement_text, pair_agreement
-from genrm_cli.products.evaluation.pair_records import Preference
 
 
 def pairs_of(opinions, noise, seed, lean=0.0):
@@ -17,7 +16,7 @@ def pairs_of(opinions, noise, seed, lean=0.0):
     random = np.random.default_rng(seed)
     seen = opinions[:, None] + noise * random.standard_normal((len(opinions), 2)) + [lean, -lean]
     return [
-        with_leads(judged_pair(Preference.RIGHT, Preference.RIGHT, f"{number:x}"), *leads)
+        with_leads(judged_pair("right", "right", f"{number:x}"), *leads)
         for number, leads in enumerate(seen.tolist())
     ]
 

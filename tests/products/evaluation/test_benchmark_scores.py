@@ -5,12 +5,11 @@ from judged_pairs import judged_pair
 
 from genrm_cli.products.evaluation.accuracy import accuracy_of
 from genrm_cli.products.evaluation.benchmarks import benchmark_scores
-from genrm_cli.products.evaluation.pair_records import Preference
 from genrm_cli.verdicts import FailureKind
 
-RIGHT = Preference.RIGHT
-WRONG = Preference.WRONG
-TIE = Preference.TIE
+RIGHT = "right"
+WRONG = "wrong"
+TIE = "tie"
 LOST = FailureKind.TIMEOUT
 CHOICE = "RewardBench 2"
 

@@ -8,11 +8,11 @@ from judged_pairs import cell_result, judged_pair
 from genrm_cli.errors import UsageError
 from genrm_cli.products.evaluation.grid import GridResult, compare_cells
 from genrm_cli.products.evaluation.grid_file import GridCell, parse_grid
-from genrm_cli.products.evaluation.pair_records import PairRecord, Preference
+from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.settings import settings_from
 
-RIGHT = Preference.RIGHT
-WRONG = Preference.WRONG
+RIGHT = "right"
+WRONG = "wrong"
 BASE = settings_from(judge="lexical")
 
 

@@ -8,11 +8,11 @@ import pytest
 from judged_pairs import judged_pair
 
 from genrm_cli.json_types import Record
-from genrm_cli.products.evaluation.pair_records import PairRecord, Preference
+from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.products.evaluation.people import Labels, people_quality, read_labels
 
-RIGHT = (Preference.RIGHT, Preference.RIGHT)
-WRONG = (Preference.WRONG, Preference.WRONG)
+RIGHT = ("right", "right")
+WRONG = ("wrong", "wrong")
 
 
 def key_of(number: int) -> str:

@@ -9,7 +9,6 @@ from judged_pairs import judged_pair
 from msgspec.structs import replace
 
 from genrm_cli.errors import InputError
-from genrm_cli.products.evaluation.pair_records import Preference
 from genrm_cli.products.evaluation.since import (
     EarlierResult,
     compare_since,
@@ -38,7 +37,7 @@ def first_of(letters):
     known = LETTERS[letters[0]]
     if known in ("unreadable", None):
         return FailureKind.NO_VERDICT if known else FailureKind.TIMEOUT
-    return Preference(known)
+    return known
 
 
 def compared(then, now):
