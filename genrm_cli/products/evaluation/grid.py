@@ -35,6 +35,17 @@ _LEAST_SAVING = 0.1
 
 CostUnit = Literal["cost", "tokens", "calls"]
 Orders = Literal[1, 2]
+_UNITS: tuple[tuple[CostUnit, Callable[[JudgeQuality], float]], ...] = (
+    ("cost", lambda figures: figures.cost_per_judgement or 0.0),
+    (
+        "tokens",
+        lambda figures: (
+            (figures.prompt_tokens_per_judgement or 0.0)
+            + (figures.completion_tokens_per_judgement or 0.0)
+        ),
+    ),
+    ("calls", lambda figures: figures.calls_per_judgement or 0.0),
+)
 # What a pair earns by the number of orders it is asked in.
 _CREDITS: tuple[tuple[Orders, Callable[[PairRecord], float | None]], ...] = (
     (1, attrgetter("credit")),
@@ -117,8 +128,7 @@ def compare_cells(
 ) -> GridResult:
     """Compare the results of cells on the same pairs, at least one."""
     unit, costs = _costs_of([result for _, result in found])
-    options = []
-    means: dict[tuple[str, int], dict[str, float]] = {}
+    options: list[tuple[GridOption, Mapping[str, float]]] = []  # each with the mean of each line
     for (cell, result), cost in zip(found, costs, strict=True):
         for orders, credit in _CREDITS:
             earned = values_of(result.pairs, credit)
@@ -132,18 +142,15 @@ def compare_cells(
                 is_coin=accuracy.low is None or accuracy.low <= EVEN,
                 on_pareto_line=True,
             )
-            options.append(option)
-            means[cell.name, orders] = means_by_item(earned)
+            options.append((option, means_by_item(earned)))
     # Of equal options, the cheapest is first, and one order before both.
     options.sort(
-        key=lambda each: (-rounded(each.accuracy.value or 0.0), each.cost, each.orders),
+        key=lambda each: (-rounded(each[0].accuracy.value or 0.0), each[0].cost, each[0].orders),
     )
-    best, *others = options
+    (best, best_means), *others = options
     ranked = [best]
-    for option in others:
-        behind = paired_difference(
-            means[best.cell, best.orders], means[option.cell, option.orders], len(others), 1.0
-        )
+    for option, means in others:
+        behind = paired_difference(best_means, means, len(others), 1.0)
         is_cheaper = all(option.cost < each.cost for each in ranked)
         ranked.append(replace(option, behind=behind, on_pareto_line=is_cheaper))
     answer, more = _answer_of(ranked, unit)
@@ -170,19 +177,11 @@ def compare_cells(
 
 def _costs_of(results: Sequence[EvalResult]) -> tuple[CostUnit, list[float]]:
     """Return the unit of cost that all cells have, and what each pays for one order of a pair."""
-    figures = [each.figures for each in results]
-    tokens = [
-        (each.prompt_tokens_per_judgement or 0.0) + (each.completion_tokens_per_judgement or 0.0)
-        for each in figures
-    ]
-    units: tuple[tuple[CostUnit, Sequence[float | None]], ...] = (
-        ("cost", [each.cost_per_judgement for each in figures]),
-        ("tokens", tokens),
-        ("calls", [each.calls_per_judgement for each in figures]),
+    unit, cost_of = next(
+        (each for each in _UNITS if all(each[1](result.figures) for result in results)),
+        _UNITS[-1],
     )
-    unit, costs = next((each for each in units if all(each[1])), units[-1])
-    paid = zip(costs, results, strict=True)
-    return unit, [(cost or 0.0) * _paid_share(result.pairs) for cost, result in paid]
+    return unit, [cost_of(each.figures) * _paid_share(each.pairs) for each in results]
 
 
 def _paid_share(pairs: Sequence[PairRecord]) -> float:
