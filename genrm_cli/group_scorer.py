@@ -228,7 +228,9 @@ class GroupScorer:
         return verdicts
 
     def _reward(self, groups: list[JudgedVerdicts], calibration: Calibration) -> list[GroupRewards]:
-        results = reward_pooled(groups, self._plan, calibration)
+        made = reward_verdicts(groups, self._plan, calibration)
+        advantage = self._plan.rewards.settings.advantage
+        results = scaled_together(made, advantage, calibration.reward_variance)
         for group, result in zip(groups, results, strict=True):
             if result.variance is not None:
                 self._statistics.add_variance(result.variance)
@@ -236,18 +238,13 @@ class GroupScorer:
         return results
 
 
-def reward_pooled(
-    groups: list[JudgedVerdicts],
-    plan: GroupPlan,
-    calibration: Calibration,
-    *,
-    has_halves: bool = True,
+def scaled_together(
+    results: list[GroupRewards], advantage: str, earlier: float | None
 ) -> list[GroupRewards]:
-    """Return the rewards of judged groups as `reward_verdicts` does. Pooled advantages of a run
-    without earlier groups are scaled by these.
+    """Return the rewards with pooled advantages scaled by these groups, if no earlier ones of the
+    run have given a mean variance.
     """
-    results = reward_verdicts(groups, plan, calibration, has_halves=has_halves)
-    if plan.rewards.settings.advantage != "pooled" or calibration.reward_variance is not None:
+    if advantage != "pooled" or earlier is not None:
         return results
     variances = [result.variance for result in results if result.variance is not None]
     pool = fmean(variances) if variances else None

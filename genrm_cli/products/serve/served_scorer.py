@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from genrm_cli.group_scorer import GroupScorer, reward_pooled
+from genrm_cli.group_scorer import GroupScorer, scaled_together
 from genrm_cli.groups.asking.arriving import ArrivingGroup
 from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import JudgedGroup
@@ -235,7 +235,10 @@ class ServedScorer(GroupScorer):
             is_new = self._running.add(part, judged.size, verdicts.used, verdicts.lists)
             are_new.append(is_new)
             found.append(verdicts)
-        results = reward_pooled(found, self._plan, self._fitted(), has_halves=has_halves)
+        calibration = self._fitted()
+        made = reward_verdicts(found, self._plan, calibration, has_halves=has_halves)
+        advantage = self._plan.rewards.settings.advantage
+        results = scaled_together(made, advantage, calibration.reward_variance)
         for (part, _), result, is_new in zip(groups, results, are_new, strict=True):
             if is_new:
                 self._running.add_variance(result.variance)
