@@ -98,6 +98,7 @@ async def test_a_few_are_copied_when_their_time_has_come(place):
     async with place.segments(100, age_s=0.2) as segments:
         segments.add({"n": 0})
         await place.wait_for(1)
+        assert place.copied() == [[0]]
         await segments.room()
 
 
