@@ -530,8 +530,9 @@ def test_late_imports_only_save_time() -> None:
         # The command line is imported once Ctrl-C ends the process without a traceback.
         if not within(each.importer, ("cli", "__main__"))
     ]
-    allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "_typeshed", "types_boto3_s3")
+    allowed = (f"{PACKAGE}.storage.s3", "importlib.metadata", "hashlib", "_typeshed")
     allowed += (
+        "types_boto3_s3",
         "pyarrow",
         "urllib.request",
         "nemo_gym.judge",
@@ -773,7 +774,8 @@ def test_help_is_quick_because_it_imports_little(arguments: list[str]) -> None:
     """Help and version come without numpy, the HTTP library and boto3."""
     code, imported = _imported_by(arguments)
     heavy = (
-        "phonenumbers stdnum numpy boto3 botocore httpx pyreqwest zstandard orjson asyncio sqlite3"
+        "phonenumbers stdnum numpy boto3 botocore httpx hashlib pyreqwest zstandard orjson asyncio "
+        "sqlite3"
     )
     assert code == 0
     assert set(heavy.split()) & imported == set()

@@ -1,6 +1,5 @@
 """All settings of a run, composed of one dataclass per subject."""
 
-import hashlib
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -123,6 +122,8 @@ def digest_of(settings: Settings) -> str:
     """Return the sha256 (hex) over every setting that can change a reward beside the others, and no
     other.
     """
+    import hashlib  # with OpenSSL: 4 MB, which no help needs
+
     deciding_settings = [setting for setting in all_settings() if setting.changes_rewards]
     names = {setting.name for setting in deciding_settings if has_effect(setting, settings)}
 

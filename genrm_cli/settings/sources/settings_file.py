@@ -5,7 +5,6 @@ A file found in the working folder may come from a repository or an archive, and
 endpoints, keys, files and code. So it is refused as a whole until the user trusts its folder, as
 direnv does: a list of harmless settings would have to be right for every new one."""
 
-import hashlib
 import json
 import os
 import stat
@@ -148,6 +147,8 @@ def _list_path() -> Path:
 
 def _digest_of(file: SettingsFile) -> str:
     """Return the sha256 (hex) over the settings, so that comments may change."""
+    import hashlib  # with OpenSSL: 4 MB, which no help needs
+
     return hashlib.sha256(
         json.dumps(file.values, sort_keys=True, default=repr).encode()
     ).hexdigest()
