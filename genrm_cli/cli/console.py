@@ -26,7 +26,7 @@ from rich.text import Text
 from genrm_cli.errors import GenrmError, Message, SettingRef, counted, naming
 from genrm_cli.json_types import Record
 from genrm_cli.metrics.event import Event, OnEvent
-from genrm_cli.settings.table import all_settings
+from genrm_cli.settings.table import render_flag
 from genrm_cli.storage.printable import CONTROL, escaped_in_json
 
 # numpy is half of the time that the help takes.
@@ -104,16 +104,6 @@ def wrapped_lines(line: str, width: int | None) -> list[str]:
         else:
             lines[-1] += space + word
     return lines
-
-
-def render_flag(ref: SettingRef) -> str:
-    """Return a setting as the command line takes it: `--min-age 0`, `--no-journal`, `--offline`."""
-    setting = next((setting for setting in all_settings() if setting.name == ref.name), None)
-    dashed = ref.name.replace("_", "-")
-    if ref.value is False:
-        return setting.negative if setting else f"--no-{dashed}"
-    flag = setting.flag if setting else f"--{dashed}"
-    return flag if ref.value is None or ref.value is True else f"{flag} {ref.value}"
 
 
 def flag_of(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from genrm_cli.errors import SettingRef
 from genrm_cli.settings.conditions import unmet
 from genrm_cli.settings.declare import Setting, settings_of
 from genrm_cli.settings.file_settings import (
@@ -105,6 +106,16 @@ def changed(settings: Settings, **flat: Any) -> Settings:
         given[subject][own_name] = value
     subjects = {name: replace(getattr(settings, name), **new) for name, new in given.items()}
     return replace(settings, **subjects)
+
+
+def render_flag(ref: SettingRef) -> str:
+    """Return a setting as the command line takes it: `--min-age 0`, `--no-journal`, `--offline`."""
+    setting = next((setting for setting in all_settings() if setting.name == ref.name), None)
+    dashed = ref.name.replace("_", "-")
+    if ref.value is False:
+        return setting.negative if setting else f"--no-{dashed}"
+    flag = setting.flag if setting else f"--{dashed}"
+    return flag if ref.value is None or ref.value is True else f"{flag} {ref.value}"
 
 
 def value_of(settings: Settings, name: str) -> Any:

@@ -10,9 +10,8 @@ from typer.main import get_command
 
 import genrm_cli
 from genrm_cli.cli.app import app
-from genrm_cli.cli.console import render_flag
 from genrm_cli.errors import Message, SettingRef, UsageError, naming
-from genrm_cli.settings.table import all_settings
+from genrm_cli.settings.table import all_settings, render_flag
 
 
 def test_a_setting_is_a_flag_or_a_keyword():

@@ -35,6 +35,7 @@ from genrm_cli.scored.groups import ScoredRun
 from genrm_cli.scored.lines import Shown, answers_by_pair
 from genrm_cli.scored.parse_lines import parse_object
 from genrm_cli.settings import changed
+from genrm_cli.settings.table import render_flag
 from genrm_cli.storage.encoding.records import BadLineError, Line, render_record
 from genrm_cli.storage.source import Source
 
@@ -75,12 +76,14 @@ class LabelledPairs(Struct):
         """All pairs, in the order of their lines."""
         return [pair for asked in self.groups.values() for _, pair in asked]
 
-    def reject(self, line: Line, error: Exception) -> None:
+    def reject(self, line: Line, error: BadLineError | UnreadableRecordError) -> None:
         """Count a bad line, and keep the first ones."""
         self.rejected_lines += 1
         if len(self.rejects) < _MOST_REJECTS:
             text = line.raw[:_SHOWN_CHARS].decode("utf-8", "replace")
-            self.rejects.append(RejectRecord(line=line.number, reason=str(error), text=text))
+            # Only the command line reads it.
+            reason = error.message.render(render_flag)
+            self.rejects.append(RejectRecord(line=line.number, reason=reason, text=text))
 
 
 class ListsInBothOrders(ListPlan, frozen=True):

@@ -203,7 +203,7 @@ def test_bad_lines_are_named_and_the_rest_is_evaluated(tmp_path: Path) -> None:
     assert "not JSON" in reasons[1]
     assert "no labelled pair" in reasons[2]
     assert reasons[5] == "the same pair as in line 3"
-    assert "max_line_bytes" in reasons[7]
+    assert "--max-line-bytes 1000" in reasons[7]
     assert (result["lines"], result["rejected_lines"]) == (6, 4)
     with pytest.raises(InputError, match=r"4 bad lines \(line 1: not JSON"):
         evaluate(uri, settings_from(judge="lexical", max_line_bytes=1_000, strict=True))
@@ -329,6 +329,6 @@ def test_a_judge_that_would_not_see_an_image_is_not_asked(
     (reject,) = result["rejects"]
     assert reject["line"] == 2
     assert "the judge would not see its image" in reject["reason"]
-    assert reject["reason"].endswith("set images if it sees images, or ignore_media")
+    assert reject["reason"].endswith("set --images if it sees images, or --ignore-media")
     ignored = evaluate(uri, changed(settings, ignore_media=True))
     assert (ignored["figures"]["verdicts"], ignored["rejected_lines"]) == (4, 0)
