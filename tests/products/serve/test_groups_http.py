@@ -30,31 +30,20 @@ def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
     assert reply["metrics"]["failed"] == 0
 
 
-def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server):
-    """The same id and content: the same reply, byte for byte but for nothing."""
-    given = {
-        "id": "repeated",
-        "messages": [{"role": "user", "content": "Why?"}],
-        "responses": responses(3, "rep"),
-    }
-    first = served.group(**given)
+@pytest.mark.parametrize("named", [{"id": "repeated"}, {}], ids=["by its id", "by its content"])
+def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server, named):
+    """The same reply, and with an id also where a text stands for an object with a text; without
+    one, that is another content, and so another group.
+    """
+    given = {**named, "messages": [{"role": "user", "content": f"Why {len(named)}?"}]}
+    objects = [{"text": text} for text in texts(3, "rep")]
+    first = served.group(**given, responses=objects)
     asked = judge_server.stats()["requests"]
-    assert served.group(**given) == first
+    assert served.group(**given, responses=objects) == first
     assert judge_server.stats()["requests"] == asked
-
-
-def test_a_group_without_an_id_is_named_by_its_content(served):
-    """Two posts of one content are one group; another content is another one."""
-    given = {
-        "messages": "Why not?",
-        "responses": responses(2, "unnamed"),
-    }
-    first = served.group(**given)
-    again = served.group(**given)
-    assert first == again
-    assert (
-        served.group(messages="Why then?", responses=responses(2, "unnamed"))["id"] != first["id"]
-    )
+    as_texts = served.group(**given, responses=texts(3, "rep"))
+    assert (as_texts == first) is bool(named)
+    assert as_texts["rewards"] == pytest.approx(first["rewards"], abs=0.02)  # calibrated on more
 
 
 def test_another_content_under_the_same_id_is_refused(served):
@@ -72,23 +61,29 @@ def test_another_content_under_the_same_id_is_refused(served):
     assert "'taken'" in reply.json()["error"]["message"]
 
 
-def test_a_failed_comparison_is_null_and_never_a_number(served, judge_server):
+@pytest.mark.parametrize(("status", "kind", "unanswered"), [(400, "refused", 0), (500, "http", 3)])
+def test_a_failed_comparison_is_null_and_never_a_number(
+    served, judge_server, status, kind, unanswered
+):
     """With a judge that only fails: status failed, rewards null, a reason each; asking again judges
     again.
     """
-    judge_server.behave(fault={"status": 400})
+    judge_server.behave(fault={"status": status})
     given = {
-        "id": "failing",
+        "id": f"failing-{status}",
         "messages": "Why?",
-        "responses": responses(3, "fail"),
+        "responses": responses(3, f"fail {status}"),
     }
     reply = served.group(**given)
     assert reply["status"] == "failed"
     assert reply["rewards"] == [None] * 3
     assert all(each["reason"] for each in reply["responses"])
-    assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"refused"}
+    assert {each["failure"]["kind"] for each in reply["comparisons"]} == {kind}
+    assert reply["metrics"]["unanswered"] == unanswered
     judge_server.behave()
-    assert served.group(**given)["status"] == "scored"
+    second = served.group(**given)
+    assert (second["status"], second["metrics"]["calls"]) == ("scored", 3)
+    assert served.group(**given) == second
 
 
 def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_server):
@@ -102,63 +97,38 @@ def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_serve
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
 
 
-def test_a_request_that_cannot_be_read_says_why(served):
-    """422 with a sentence."""
-    cases = [
-        ({"messages": "Why?"}, "responses is not a list"),
-        (
-            {
-                "messages": "Why?",
-                "responses": [],
-            },
-            "responses is not a list of 1 to 1024",
-        ),
-        ({"responses": [{"text": "a"}]}, "messages is neither"),
-        (
-            {"messages": "Why?", "responses": [{"text": "a"}], "deadline_s": 0},
-            "deadline_s is not a positive",
-        ),
-        (
-            {
-                "messages": "Why?",
-                "responses": [
-                    {"id": 1, "text": "a"},
-                    {"id": "1", "text": "b"},
-                ],
-            },
-            "two responses have",
-        ),
-        (
-            {
-                "messages": "Why?",
-                "responses": [{"text": "a", "item": "b"}],
-            },
-            "either text or item",
-        ),
-        (
-            {
-                "messages": "Why?",
-                "responses": [{"text": 3}],
-            },
-            "text is not a text",
-        ),
-        (
-            {
-                "messages": "Why?",
-                "responses": [
-                    {
-                        "text": "a",
-                        "record": {"output": "b", "response": "c"},
-                    }
-                ],
-            },
-            "the record's output, response could be",
-        ),
-    ]
-    for body, said in cases:
-        reply = served.post("/v1/groups", body)
-        assert reply.status_code == 422
-        assert said in reply.json()["error"]["message"]
+ASKED = {"messages": "Why?"}
+TWO_OF_ONE_NAME = [{"id": 1, "text": "a"}, {"id": "1", "text": "b"}]
+AMBIGUOUS = [{"text": "a", "record": {"output": "b", "response": "c"}}]
+SLIME = {"prompt": "Why?", "response": "a", "label": "b"}
+BETWEEN = "between 1 and 1024"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/v1/groups", ASKED, "responses is not a list"),
+        ("/v1/groups", ASKED | {"responses": []}, "responses is not a list of 1 to 1024"),
+        ("/v1/groups", {"responses": [{"text": "a"}]}, "messages is neither"),
+        ("/v1/groups", ASKED | {"responses": ["a"], "deadline_s": 0}, "deadline_s is not a pos"),
+        ("/v1/groups", ASKED | {"responses": TWO_OF_ONE_NAME}, "two responses have"),
+        ("/v1/groups", ASKED | {"responses": [{"text": "a", "item": "b"}]}, "either text or item"),
+        ("/v1/groups", ASKED | {"responses": [{"text": 3}]}, "text is not a text"),
+        ("/v1/groups", ASKED | {"responses": AMBIGUOUS}, "record's output, response could be"),
+        ("/v1/cohorts/bytes/members/%ff", ASKED | {"size": 1, "text": "a"}, "not UTF-8"),
+        ("/slime", SLIME, "cohort_size"),
+        ("/slime", SLIME, "?size=N"),
+        # A cohort of 65,536 would keep all others waiting for seconds.
+        *((f"/slime?size={size}", SLIME, BETWEEN) for size in ("1025", "0", "-1", "1.0", "many")),
+        *((f"/slime?size={size}", SLIME, BETWEEN) for size in ("9" * 5_000, "%D9%A3")),
+        *((f"/v1/groups?wait={wait}", {}, "a number of sec") for wait in ("soon", "-1", "nan")),
+    ],
+)
+def test_a_request_that_cannot_be_read_says_why(served, path, body, said):
+    """422 with a sentence, before anything is planned or waits."""
+    reply = served.post(path, body)
+    assert reply.status_code == 422
+    assert said in reply.json()["error"]["message"]
 
 
 def compare_request(name):
@@ -228,19 +198,3 @@ def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
         assert refused == [422, 422]
     compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
     assert served == json.loads(compared.out)
-
-
-def test_a_group_in_which_the_judge_failed_is_judged_again(served, judge_server):
-    """All comparisons fail with 500: no response has a reward until the request is repeated."""
-    judge_server.behave(script=[{"status": 500}] * 3)
-    given = {
-        "id": "failed-in-part",
-        "messages": "Why?",
-        "responses": [{"text": text} for text in texts(3, "part")],
-    }
-    first, second, third = (served.group(**given) for _ in range(3))
-    assert first["status"] == "failed"
-    assert first["metrics"]["unanswered"] == 3
-    assert second["status"] == "scored"
-    assert second["metrics"]["calls"] == 3
-    assert third == second

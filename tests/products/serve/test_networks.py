@@ -73,7 +73,7 @@ def test_a_cohort_comes_together_through_a_rude_network(served, kind, limit_s):
     assert time.monotonic() - begun_s < 60
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_restarts_count_only_while_the_server_is_away(genrm, judge_server):
     """Two restarts, with legitimate waiting before and between, take longer together than the
     client tries.
@@ -138,7 +138,7 @@ def test_members_need_no_descriptor_while_they_wait(genrm, judge_server):
     assert {reply["group_status"] for reply in replies} == {"scored"}
 
 
-@pytest.mark.slow
+@pytest.mark.weekly
 def test_a_shape_that_cannot_poll_gets_blanks(served):
     """A network that forgets flows after twenty seconds, and a member that comes after forty."""
     with between(served, "forget", 20) as url, httpx.Client(timeout=60, trust_env=False) as client:

@@ -334,15 +334,6 @@ def test_a_wrong_path_or_method_says_what_there_is(served):
     assert wrong.json()["error"]["message"] == "this path takes POST"
 
 
-def test_responses_may_be_texts(served):
-    """As objects with a text, they have the same rewards."""
-    asked = {"id": "texts", "messages": "Why?", "responses": ["Because.", "It is so because."]}
-    objects = [{"text": text} for text in asked["responses"]]
-    first = served.post("/v1/groups", asked).json()["rewards"]
-    assert first == served.post("/v1/groups", {**asked, "responses": objects}).json()["rewards"]
-    assert None not in first
-
-
 def test_what_is_not_json_is_refused(served):
     """A torn body, and one that is no object."""
     cases_0 = ['{"messages": ', "[NaN]"]
@@ -358,36 +349,6 @@ def test_what_is_not_json_is_refused(served):
             reply = served.client.post(path, content=body)
             assert reply.status_code == 422
             assert "JSON" in reply.text
-
-
-def test_a_size_that_no_group_has_is_refused(served):
-    """Before anything is planned: a cohort of 65,536 kept all others waiting for seconds."""
-    for size in ["1025", "0", "-1", "1.0", "9" * 5_000, "\u0663", "many"]:
-        reply = served.client.post(
-            "/slime",
-            params={"size": size},
-            json={
-                "prompt": "Why?",
-                "response": "a",
-                "label": "b",
-            },
-        )
-        assert reply.status_code == 422
-        assert "between 1 and 1024" in reply.text
-
-
-def test_an_id_that_is_not_utf8_is_refused(served):
-    """Its bytes replaced, two members would have one name."""
-    reply = served.post(
-        "/v1/cohorts/bytes/members/%ff",
-        {
-            "size": 1,
-            "messages": "Why?",
-            "text": "a",
-        },
-    )
-    assert reply.status_code == 422
-    assert "not UTF-8" in reply.text
 
 
 def test_replies_on_a_kept_connection_are_not_held_back():

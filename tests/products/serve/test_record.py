@@ -5,7 +5,7 @@ import time
 
 import pytest
 from genrm_process import read_lines
-from served import judge_flags, serving, texts
+from served import SHAPES, judge_flags, serving, texts
 
 from genrm_cli.storage.location import is_scored_file
 
@@ -217,32 +217,15 @@ def rows_in(folder):
     return [line["completion"] for path in scored_files(folder) for line in read_lines(path)]
 
 
-@pytest.mark.slow
-def test_rounds_of_equal_responses_are_counted_once(genrm, judge_server):
+def test_rounds_of_equal_responses_are_counted_once(served):
     """A round that is judged again after a kill has another name, so its name must not tell it from
     the first.
     """
-    flags = [
-        *judge_flags(judge_server.base_url),
-        "--record",
-        "served",
-        "--drain",
-        "1s",
-    ]
-    bodies = [
-        {
-            "prompt": "Why?",
-            "response": text,
-            "label": "rounds",
-        }
-        for text in texts(3, "rounds")
-    ]
-    with serving(genrm, *flags) as served:
-        counted = []
-        for _ in range(2):
-            waiting = [served.begin("/slime?size=3", body) for body in bodies]
-            assert {each.reply().status_code for each in waiting} == {200}
-            lines = served.get("/metrics").text.splitlines()
-            counted.append([line for line in lines if line.startswith("genrm_calibration")])
-        assert served.terminate() == 0
+    counted = []
+    for _ in range(2):
+        asked = [SHAPES["slime"]("rounds", n, text, 3) for n, text in enumerate(texts(3, "rounds"))]
+        waiting = [served.begin(*each) for each in asked]
+        assert {each.reply().status_code for each in waiting} == {200}
+        lines = served.get("/metrics").text.splitlines()
+        counted.append([line for line in lines if line.startswith("genrm_calibration")])
     assert counted[0] == counted[1] != []

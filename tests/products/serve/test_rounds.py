@@ -104,7 +104,7 @@ def test_a_client_that_polls_is_there_if_it_asks_again(id_):
     for asks_again in (True, False):
         ask = Requests()
         polling = ask("a", id_ and "0")
-        polling.expect_again()
+        polling.expect_again(still_here)
         between = ask("b", id_)
         assert not between.round
         if asks_again:
@@ -116,12 +116,16 @@ def test_a_client_that_polls_is_there_if_it_asks_again(id_):
         assert between.round == ask.rounds.round
 
 
-def test_a_client_that_left_before_it_was_told_to_ask_again_is_gone():
-    """The wait of its request ends later than its connection."""
-    ask = Requests()
-    left = ask("a", "0", gone)
-    left.expect_again()
-    assert left.has_left
+def test_a_client_that_left_or_asked_before_it_was_told_to_ask_again_does_not_poll():
+    """The wait of a request may end later than its connection, and than the next request begins."""
+    for then, has_left in ((None, True), (still_here, False)):
+        ask = Requests()
+        ticket = ask("a", "0", gone)
+        if then is not None:
+            ask("a", "0", then)
+        ticket.expect_again(gone)
+        assert ticket.has_left is has_left
+        assert not ticket.polls
 
 
 def test_a_member_that_is_held_back_and_asks_again_does_not_join_an_abandoned_round():

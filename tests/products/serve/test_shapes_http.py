@@ -339,21 +339,6 @@ def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
     assert served.post("/openrlhf?size=1&on_failure=meen", sample("typo", "a")).status_code == 422
 
 
-def test_a_shape_without_a_size_says_how_to_give_it(served):
-    """422 names the setting and the parameter."""
-    reply = served.post(
-        "/slime",
-        {
-            "prompt": "Why?",
-            "response": "a",
-            "label": "b",
-        },
-    )
-    assert reply.status_code == 422
-    assert "cohort_size" in reply.text
-    assert "?size=N" in reply.text
-
-
 def test_on_failure_sends_the_users_number(limited, judge_server):
     """Where a number is required, only if the user says so; it is counted. Elsewhere a failure
     stays null.

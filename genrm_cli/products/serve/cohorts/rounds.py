@@ -74,9 +74,9 @@ class Ticket(Struct):
         self.is_gone = is_gone
         self.polls = False
 
-    def expect_again(self) -> None:
-        """Note that the client was told to ask again, unless it had left."""
-        if self.is_gone():
+    def expect_again(self, is_gone: IsGone) -> None:
+        """Note that a client was told to ask again, unless it had left or has asked since."""
+        if self.is_gone is not is_gone or is_gone():
             return
         until_s = time.monotonic() + _BETWEEN_POLLS_S
         self.is_gone = lambda: time.monotonic() > until_s
@@ -273,7 +273,7 @@ class RoundsService:
             has_reply = score.reward is not None or not asks_again
             ticket.is_delivered = ticket.is_delivered or (has_reply and not is_gone())
         except asyncio.CancelledError:
-            ticket.expect_again()
+            ticket.expect_again(is_gone)
             raise
         finally:
             rounds.requests -= 1

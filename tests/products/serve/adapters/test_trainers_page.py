@@ -4,13 +4,10 @@ rest.
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from served import texts
 from trainers_page import TRAINERS, block, blocks_of, commands, run_python
 
 # Where each block runs; test_commands.py runs those in `sh`.
@@ -56,31 +53,6 @@ def test_your_own_loop(served):
     """The snippet gives each response a number."""
     rewards = run_python(block("Your own loop", "python", served.url))["reply"]["rewards"]
     assert [type(reward) for reward in rewards] == [float, float]
-
-
-def test_openrlhfs_url_and_label(served, judge_server):
-    """The URL of the command takes as many samples as it says, and the judge sees the messages of
-    the label.
-    """
-    words, _ = commands("OpenRLHF", served.url)
-    url = words[words.index("--reward.remote_url") + 1]
-    label = block("OpenRLHF", "json", served.url).replace("prompt-17", "pasted-label")
-    bodies = [
-        {
-            "query": ["<|im|>" + text],
-            "prompts": ["<|im|>"],
-            "labels": [label],
-        }
-        for text in [*texts(7, "orl"), ""]
-    ]
-    waiting = [served.begin(url.removeprefix(served.url), body) for body in bodies]
-    replies = [each.json() for each in waiting]
-    *rewards, blank = [reward for reply in replies for reward in reply["rewards"]]
-    assert blank == pytest.approx(statistics.fmean(rewards))
-    assert rewards[0] < blank < rewards[-1]
-    asked = str(judge_server.stats()["recent"])
-    assert "Why is the sky blue?" in asked
-    assert "<|im|>" not in asked
 
 
 def test_nemo_gyms_folder_is_copied_where_its_command_looks(tmp_path):

@@ -1,18 +1,15 @@
 """The pages for the documentation of trainers, and the folders that go with them, as pasted."""
 
-import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, read_lines
 from served import serving
-from stand_ins import modules
 from trainers_page import ADAPTERS, NEMO_GYM, TRL, VERL, block, blocks_of, commands, run_python
 
 import genrm_cli.adapters
@@ -67,35 +64,6 @@ def test_the_folders_have_what_their_homes_ask_for():
     assert f"pip install {pin} " in block("Installation", "console", "", VERL)
     trl = block("Installation", "console", "", TRL)
     assert trl.split()[4] in (PINS / "requirements.txt").read_text(encoding="utf-8").split()
-
-
-class Trainer:
-    """A trainer of TRL as far as its rewards, which it asks for once."""
-
-    def __init__(self, *, model, reward_funcs, args, train_dataset):
-        self.prompts = train_dataset
-        self.reward = reward_funcs
-
-    def train(self):
-        """Ask for the rewards of two completions of each prompt."""
-        prompts = [prompt for prompt in self.prompts for _ in range(2)]
-        completions = ["Yes.", "Yes, and here are the reasons in some detail."] * len(self.prompts)
-        self.rewards = asyncio.run(self.reward(prompts, completions))
-
-
-def test_the_quick_start_of_trl_asks_a_real_server(lexical):
-    """Pasted as it stands, with a stand-in for the trainer."""
-    with modules(
-        torch__distributed={"is_available": lambda: False},
-        datasets={"load_dataset": lambda name, split: ["Why?", "How?"]},
-        trl={"GRPOConfig": SimpleNamespace, "GRPOTrainer": Trainer},
-    ):
-        sys.modules.pop("genrm_cli.adapters.trl", None)
-        names = run_python(block("Quick start", "python", lexical.url, TRL))
-        sys.modules.pop("genrm_cli.adapters.trl")
-    first, second, third, fourth = names["trainer"].rewards
-    assert first < second
-    assert third < fourth
 
 
 def test_the_example_rows_of_nemo_gym_are_rewarded(lexical):

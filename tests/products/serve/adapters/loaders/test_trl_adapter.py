@@ -176,20 +176,6 @@ def test_advantages_are_returned_on_request(served):
     assert all(1 <= number <= 5 for number in trainer.ask(GenrmReward(), ["Why?"] * 3, given))
 
 
-@pytest.mark.parametrize(("on_failure", "expected"), [("mean", None), (0.5, 0.5)])
-def test_on_failure_is_the_reward_of_a_blank(served, on_failure, expected):
-    """None has the advantage 0 in TRL: an empty completion would be free."""
-    from genrm_cli.adapters.trl import GenrmReward
-
-    short, long = texts(2, "trl-blank")
-    trainer = Trainer(scale_rewards="group")
-    scored = trainer.ask(GenrmReward(on_failure=on_failure), ["Why?"] * 3, [short, "", long])
-    assert scored[1] == pytest.approx((scored[0] + scored[2]) / 2 if expected is None else expected)
-    assert trainer.metrics["genrm/unscored"] == pytest.approx(1 / 3)
-    blank = trainer.ask(GenrmReward(on_failure="mean"), ["Why?"] * 2, ["", " "])
-    assert blank[0] == blank[1] is not None
-
-
 def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
     """`log_extra` gets what the judge said of each completion; the column `reference` reaches the
     judge.

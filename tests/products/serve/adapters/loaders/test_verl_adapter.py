@@ -136,27 +136,6 @@ def test_a_sample_without_a_reward(manager):
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [1.0, 0.0, 1.0]
 
 
-def test_equal_responses_of_v1_are_two_members(manager):
-    """V1 (the default) sends `session_id` and no `priority`: no cohort waits for its deadline."""
-    one = uuid.uuid4().hex
-    other = uuid.uuid4().hex
-    short, long = texts(2, "verl-v1")
-    found = scores_of(
-        manager(),
-        make_batch(
-            {
-                one: [short, short, long],
-                other: [long] * 3,
-            },
-            version=1,
-        ),
-    )
-    scores = [each["reward_score"] for each in found]
-    assert max(scores[:2]) < scores[2]
-    assert scores[3:] == pytest.approx([scores[3]] * 3)
-    assert {each["reward_extra_info"]["genrm_came"] for each in found} == {SIZE}
-
-
 @pytest.mark.parametrize("given", [{"on_failure": "mean"}, {}, {"on_failure": -1.0}])
 def test_validation_with_one_sample_a_prompt(manager, given):
     """The default, `val_kwargs.n=1`: no wait and no error, and copies that V0 pads the batch with
