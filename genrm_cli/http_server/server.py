@@ -198,7 +198,7 @@ async def run_server(
     for each in _ENDING:
         loop.add_signal_handler(each, stopping.set)
     host, port = listening.getsockname()[:2]
-    on_ready(f"http://{host}:{port}")
+    on_ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
     serving = asyncio.ensure_future(server.serve([listening]))
     stop = asyncio.ensure_future(stopping.wait())
     await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)

@@ -28,6 +28,13 @@ def metric(served, name):
     return float(found[1])
 
 
+def has_ipv6():
+    """Whether this machine has the loopback address of IPv6."""
+    with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
+        return True
+    return False
+
+
 def test_without_the_token_nobody_is_answered(limited):
     """401 for groups and metrics; health and readiness need none. The token is never shown."""
     cases_0 = [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic dG9rZW4="}]
@@ -171,12 +178,15 @@ def test_settings_that_cannot_serve_are_refused(call):
         assert said in ended.err
 
 
-def test_sigterm_on_the_first_message_ends_cleanly():
-    """Whoever reads "listening on" may end the server at once."""
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_sigterm_on_the_first_message_ends_cleanly(host):
+    """Whoever reads "listening on" may end the server at once; what it names is a URL."""
+    if host == "[::1]" and not has_ipv6():
+        pytest.skip("no IPv6 on loopback")
     before = signal.signal(
         signal.SIGTERM, signal.default_int_handler
     )  # the command interrupts what it runs
-    settings = settings_from(judge="lexical", listen="127.0.0.1:0", use_journal=False)
+    settings = settings_from(judge="lexical", listen=f"{host}:0", use_journal=False)
     urls = []
 
     def end(url):
@@ -185,7 +195,8 @@ def test_sigterm_on_the_first_message_ends_cleanly():
 
     asyncio.run(serve(settings, {"": {}}, None, ignore_event, end))
     signal.signal(signal.SIGTERM, before)
-    assert len(urls) == 1
+    [url] = urls
+    assert url.startswith(f"http://{host}:")
 
 
 @pytest.mark.slow
