@@ -149,6 +149,7 @@ RUNS = {
         (f"{_SERVE} --reference remarked.jsonl", {}),
         (_SERVE.replace("PLACE", "PUBLIC"), {}),
         (f"{_SERVE} --record s3://BUCKET/other/", {}),
+        (f"{_SERVE} --max-extra 0", REFUSING),
         (f"{_SERVE} --no-journal", SILENT),
         (f"{_SERVE} --no-journal", DOWN),
     ],

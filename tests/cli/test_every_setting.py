@@ -115,7 +115,7 @@ VALUES = {
     "seed": "7",
     "estimator": "simple_tiebreaker",
     "advantage": "raw",
-    "min_verdicts": "1",
+    "min_verdicts": "0",
     "min_reliability": "0.999",
     "preset": "nemotron-3-nano",
     "default_score": "2",
