@@ -96,6 +96,23 @@ def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
     return "".join(escapes), error.end
 
 
+def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more where Python drops the exception: in a callback of a weak reference, for
+    instance, as each import has one.
+    """
+
+    def interrupt(*_: object) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
+
+    if not issubclass(ignored.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+    # A moment later: now, it would be raised in here, and dropped again.
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+
 def main() -> None:
     """Run the command line and end the process.
 
@@ -113,6 +130,7 @@ def main() -> None:
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     stopping = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
     code: object = 0
+    sys.unraisablehook = _interrupt_again
     try:
         for each in stopping:
             signal.signal(each, signal.default_int_handler)

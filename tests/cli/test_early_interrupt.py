@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from genrm_process import make_rollouts
 from processes import start_process
 
 # Each imports other modules, and none gets far: there is nothing to read.
@@ -68,3 +69,26 @@ def test_ctrl_c_during_the_imports_prints_no_traceback(genrm, command):
         assert b"a bug" not in err, told
         if left < 0:
             assert process.returncode in (-signal.SIGINT, 130, 0, 2, 3), told
+
+
+# When this module is looked for, the signal comes in the callback of a weak reference.
+_SIGNALS_IN_A_CALLBACK = """
+import signal, sys, weakref
+
+class Looked:
+    def find_spec(self, name, path=None, target=None):
+        if name == "genrm_cli.cli.scoring.score":
+            self.gone = Looked()
+            seen = weakref.ref(self.gone, lambda _: signal.raise_signal(signal.SIGINT))
+            del self.gone
+
+sys.meta_path.insert(0, Looked())
+"""
+
+
+def test_ctrl_c_that_python_drops_is_raised_again(genrm, tmp_path):
+    """What raises in the callback of a weak reference is ignored, and the interruption with it."""
+    (tmp_path / "sitecustomize.py").write_text(_SIGNALS_IN_A_CALLBACK)
+    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    finished = genrm.run("score", "in.jsonl", "--offline", PYTHONPATH=f"{tmp_path}")
+    assert (finished.code, finished.err.count("ignored")) == (130, 0), finished.err
