@@ -129,31 +129,13 @@ def main() -> None:
     # kept, partial outputs are not. Under nohup, the run ignores SIGHUP.
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     stopping = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
-    code: object = 0
     sys.unraisablehook = _interrupt_again
     try:
         for each in stopping:
             signal.signal(each, signal.default_int_handler)
-        # On a terminal of less than 52 columns, Typer's help would be wider.
-        columns = min(shutil.get_terminal_size().columns, _HELP_COLUMNS) - 2
-        code = app(prog_name="genrm", standalone_mode=False, terminal_width=max(columns, 20))
-    except SystemExit as ending:
-        # Rich and Click exit with 1 when the reader of the help closes the pipe (`| head`).
-        code = 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
+        code = _run()
     except KeyboardInterrupt:
         code = INTERRUPTED
-    except Exception as error:  # noqa: BLE001  (any bug)
-        # The classes of Typer's errors about the command line are private.
-        message = getattr(error, "message", None)
-        if hasattr(error, "show") and isinstance(message, str):
-            message = wrapped(_ERROR + escaped(message)).removeprefix(_ERROR)
-            error.message = message  # type: ignore[attr-defined]
-            error.show()
-            code = getattr(error, "exit_code", UsageError.exit_code)
-        else:
-            show(escaped(traceback.format_exc().rstrip()))
-            say("genrm: failed: a bug ended the command; please report the lines above; exit 1")
-            code = GenrmError.exit_code
     # Nothing is left to keep, and the reader of the output may never come.
     for each in stopping:
         signal.signal(each, signal.SIG_DFL)
@@ -162,3 +144,25 @@ def main() -> None:
             if stream is not None:
                 stream.flush()
     os._exit(code if isinstance(code, int) else 0)
+
+
+def _run() -> object:
+    """Run the command line; print the error that ends it, and return the exit code."""
+    # On a terminal of less than 52 columns, Typer's help would be wider.
+    columns = min(shutil.get_terminal_size().columns, _HELP_COLUMNS) - 2
+    try:
+        return app(prog_name="genrm", standalone_mode=False, terminal_width=max(columns, 20))
+    except SystemExit as ending:
+        # Rich and Click exit with 1 when the reader of the help closes the pipe (`| head`).
+        return 0 if isinstance(ending.__context__, BrokenPipeError) else ending.code
+    except Exception as error:  # noqa: BLE001  (any bug)
+        # The classes of Typer's errors about the command line are private.
+        message = getattr(error, "message", None)
+        if not (hasattr(error, "show") and isinstance(message, str)):
+            show(escaped(traceback.format_exc().rstrip()))
+            say("genrm: failed: a bug ended the command; please report the lines above; exit 1")
+            return GenrmError.exit_code
+        message = wrapped(_ERROR + escaped(message)).removeprefix(_ERROR)
+        error.message = message  # type: ignore[attr-defined]
+        error.show()
+        return getattr(error, "exit_code", UsageError.exit_code)
