@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import islice
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,22 +35,25 @@ _AT_ONCE = 16  # requests whose texts are held together
 _RECENT = 4_096  # outcomes remembered without a journal: those of several groups, in a few MB
 
 
-class Judge:
-    """Interface of a judge; without calls, `recall` alone is needed."""
+class Judge(Protocol):
+    """What answers requests: prepare one, recall its outcome, and if that is unknown, ask once
+    admitted.
+
+        request = judge.prepare(prompt, 0)
+        (outcome,) = judge.recall([request])
+        if outcome is None and (slot := await judge.admit()) is not None:
+            outcome = await judge.ask(request, slot)
+    """
 
     @property
     def stopped_by(self) -> StoppedBy | None:
         """Why no more requests are made; None while the run continues."""
-        return None
 
     def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
         """Render a request; `judge_idx` is the number of its repeat."""
-        del judge_idx
-        return JudgeRequest(prompt)
 
     def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
         """Return the known outcome of each; None where the judge must be asked."""
-        raise NotImplementedError
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for permission to make another call in a lane of `JudgeSet`; None if the run was
@@ -57,25 +61,40 @@ class Judge:
 
         `since_s` is when the request began to wait, by the loop's clock; it limits the wait of a
         server's request."""
+
+    async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
+        """Ask. A failed call does not raise: it is a `Failure`."""
+
+
+class LexicalJudge:
+    """The built-in baseline; all its outcomes are known without asking, the same for repeats."""
+
+    stopped_by = None
+
+    def prepare(self, prompt: Prompt, judge_idx: int) -> JudgeRequest:
+        """Make a request that holds the prompt alone."""
+        del judge_idx
+        return JudgeRequest(prompt)
+
+    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
+        """Judge pairs; refuse other prompts."""
+        return [_judged_lexically(request.prompt) for request in requests]
+
+    async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
+        """Permit no call."""
         del lane, since_s
         return None
 
     async def ask(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        """Ask. A failed call does not raise: it is a `Failure`."""
-        raise NotImplementedError
+        """Judge without a call."""
+        del slot
+        return _judged_lexically(request.prompt)
 
 
-class LexicalJudge(Judge):
-    """The built-in baseline; all its outcomes are known without asking, the same for repeats."""
-
-    def recall(self, requests: Sequence[JudgeRequest]) -> list[Outcome | None]:
-        """Judge pairs; refuse other prompts."""
-        return [self._judge(request.prompt) for request in requests]
-
-    def _judge(self, prompt: Prompt) -> Outcome:
-        if not isinstance(prompt, PairwisePrompt):
-            return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
-        return Outcome(judge_lexically(prompt))
+def _judged_lexically(prompt: Prompt) -> Outcome:
+    if not isinstance(prompt, PairwisePrompt):
+        return Outcome(Failure(FailureKind.REFUSED, "the built-in judge compares pairs only"))
+    return Outcome(judge_lexically(prompt))
 
 
 class RecallPolicy(Struct, frozen=True, kw_only=True):
@@ -90,7 +109,7 @@ class RecallPolicy(Struct, frozen=True, kw_only=True):
 _USUAL = RecallPolicy()
 
 
-class CachedJudge(Judge):
+class CachedJudge:
     """A live judge that is asked each request once, and whose outcomes are kept in a journal.
 
     Two equal requests would get two samples of a judge's opinion, and equal responses different

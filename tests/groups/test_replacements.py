@@ -14,8 +14,8 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.reward_group import reward_verdicts
-from genrm_cli.judging.engine import Judge, JudgeSet
-from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.judging.engine import JudgeSet
+from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.settings.table import settings_from
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Reason, TooLong, Verdict
@@ -25,8 +25,10 @@ NO_VERDICT = Failure(FailureKind.NO_VERDICT, "no verdict")
 MODEL = {"base_url": ("http://127.0.0.1:9/v1",), "model": "m"}
 
 
-class FailingJudge(Judge):
+class FailingJudge:
     """Fails at random, and at some texts always; may take a second call for an answer."""
+
+    stopped_by = None
 
     def __init__(self, share=0.0, hopeless=(), *, second_calls=0.0, seed=1, known=None):
         self.calls = 0
@@ -44,7 +46,7 @@ class FailingJudge(Judge):
 
     def prepare(self, prompt, judge_idx):
         """Keep the repeat."""
-        return super().prepare(prompt, judge_idx)._replace(repeat=judge_idx)
+        return JudgeRequest(prompt, repeat=judge_idx)
 
     async def admit(self, lane=None, since_s=math.inf):
         """Admit every request."""
