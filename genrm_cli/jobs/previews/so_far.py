@@ -104,6 +104,7 @@ async def conclude_so_far(run: UnfinishedRun, folder: str) -> SoFar:
         read,
         conclude=True,
         max_unscored=1.0,
+        keep_replies=True,  # recalled a group at a time, so that the reader asks for none
         output_template=f"{folder}/{{stem}}.scored.jsonl",
         any_prefix=True,
     )
@@ -116,6 +117,10 @@ async def conclude_so_far(run: UnfinishedRun, folder: str) -> SoFar:
     files = sorted(map(str, Path(folder).glob("*.scored.jsonl")))
     scored = ScoredInput(report.last.record.output, tuple(files), unfinished=job.output)
     used = changed(replace(run.settings, input=read.input), journal=run.journal.path)
+    # Lines that were recognised once need not be recognised again.
+    formats = list(report.last.record.formats)
+    if len(formats) == 1 and read.input.response_field is None:
+        used = changed(used, format=formats[0])
     return SoFar(scored, used, (*job.inputs, run.journal.path))
 
 
