@@ -14,9 +14,9 @@ from judge_server_fixture import JudgeServer
 from server_visitor import ELSEWHERE, IMAGE, visit
 
 
-def said(*parts):
-    """Return a completion of text and images."""
-    return [{"role": "assistant", "content": list(parts)}]
+def said(*parts, role="assistant"):
+    """Return a message of text and images, alone."""
+    return [{"role": role, "content": list(parts)}]
 
 
 def image(url):
@@ -149,9 +149,9 @@ RUNS = {
         (f"{_SERVE} --reference remarked.jsonl", {}),
         (_SERVE.replace("PLACE", "PUBLIC"), {}),
         (f"{_SERVE} --record s3://BUCKET/other/", {}),
-        (f"{_SERVE} --max-extra 0", REFUSING),
         (f"{_SERVE} --no-journal", SILENT),
         (f"{_SERVE} --no-journal", DOWN),
+        (f"{_SERVE} --max-extra 0", REFUSING),
     ],
     "rank": [
         (f"rank policies.jsonl --policy-field policy {JUDGED}", SLOW),
@@ -165,6 +165,8 @@ RUNS = {
         (f"eval pairs.jsonl -o e.json {JUDGED}", {}),
         (f"eval lists.jsonl --judging listwise {JUDGED}", {}),
         (f"eval pairs.jsonl.gz {JUDGED}", {}),
+        (f"eval seen.jsonl {JUDGED}", {}),
+        (f"eval seen.jsonl --images {JUDGED}", {}),
         (f"eval pairs.jsonl --no-probe {JUDGED}", DOWN),
         (f"eval pairs.jsonl -o s3://BUCKET/other/o.json {JUDGED}", {}),
     ],
@@ -326,6 +328,10 @@ def inputs():
         {"prompt": f"Q{number}?", "chosen": "yes " * 9, "rejected": ["no", "yes", "yes yes"]}
         for number in range(3)
     ]
+    seen = [
+        {"prompt": said(image(url), role="user"), "chosen": "yes " * 9, "rejected": "no"}
+        for url in (IMAGE, ELSEWHERE)
+    ]
     odd = [{"asked": "Q?", "completion": text, "remark": "A remark."} for text in ("a", "b c")]
     return {
         "r.jsonl": lines_of(rows) + b"not JSON\n",
@@ -339,6 +345,7 @@ def inputs():
         "pairs.jsonl": lines_of(pairs),
         "pairs.jsonl.gz": gzip.compress(lines_of(pairs) + b"not JSON\n"),
         "lists.jsonl": lines_of(lists),
+        "seen.jsonl": lines_of(seen),
         "answers.jsonl": lines_of([{"prompt": "Why?", "answer": "Because."}]),
         "remarked.jsonl": lines_of(
             [{"prompt": "Why?", "completion": "Because.", "remark": "I liked it a lot."}]
