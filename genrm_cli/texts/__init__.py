@@ -1,1 +1,1 @@
-"""What texts are made of: patterns, reasoning, tokens."""
+"""Patterns in texts, reasoning, and counts of tokens."""

@@ -56,13 +56,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
 @pytest.mark.slow
 def test_memory_grows_little_with_the_comparisons_of_a_group(tmp_path):
     """A group of 250 in all pairs takes at most 2 KB for each of its 31,125 comparisons."""
-    small = tmp_path / "small.jsonl"
-    large = tmp_path / "large.jsonl"
-    for path, size in ((small, 10), (large, 250)):
-        lines = [
-            {"prompt": "Why?", "completion": f"Because of {n}. " * (1 + n % 7)} for n in range(size)
-        ]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    small, large = (write_group(tmp_path, size) for size in (10, 250))
     assert growth_bytes(small, large, "all_pairs") < 2_000 * 31_125
 
 
@@ -71,14 +65,16 @@ def test_a_large_group_on_a_ring_holds_few_dense_matrices(tmp_path):
     """A group of 1,024 on one ring takes at most 100 MB more than one of 10: a dozen of the
     matrices of 8 MB that its pairs would fill.
     """
-    small = tmp_path / "small.jsonl"
-    large = tmp_path / "large.jsonl"
-    for path, size in ((small, 10), (large, 1024)):
-        lines = [
-            {"prompt": "Why?", "completion": f"Because {n}. " * (1 + n % 7)} for n in range(size)
-        ]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    small, large = (write_group(tmp_path, size) for size in (10, 1_024))
     assert growth_bytes(small, large, "ring") < 100_000_000
+
+
+def write_group(folder, size):
+    """Write a group of responses of several lengths; return its path."""
+    path = folder / f"of-{size}.jsonl"
+    lines = ({"prompt": "Why?", "completion": f"It is {n}. " * (1 + n % 7)} for n in range(size))
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
 
 
 def growth_bytes(small, large, strategy):

@@ -1,4 +1,4 @@
-"""How much a judge's rankings count against its score differences, and how noisy its verdicts are.
+"""The weight of a judge's rankings beside its score differences, and the noise of its verdicts.
 
 A verdict has a score difference d = score_1 - score_2, a ranking difference r = 3.5 - ranking and a
 level m = (score_1 + score_2) / 2. Its lead is (1 - w) d + w r, with one weight w for a whole run.

@@ -1,4 +1,4 @@
-"""How far two ways to ask a judge agree about the same rollouts, beyond the noise of both."""
+"""How far two ways of asking a judge agree on the same rollouts, beyond the noise of both."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -204,8 +204,8 @@ class Rounds(Struct):
         return id_
 
     def begin_round(self, serial: int) -> None:
-        """Begin a round with the requests that are held back; whoever is to ask again joins it
-        then.
+        """Begin a round with the requests that are held back. A client that was told to ask again
+        joins when it does.
         """
         self.round = f"{self.name}#{serial}"
         self.tickets = {}
