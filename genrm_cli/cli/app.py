@@ -113,6 +113,11 @@ def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
+def _handle(signals: list[signal.Signals], handler: "signal._HANDLER") -> None:
+    for each in signals:
+        signal.signal(each, handler)
+
+
 def main() -> None:
     """Run the command line and end the process.
 
@@ -131,14 +136,13 @@ def main() -> None:
     stopping = [each for each in signals if signal.getsignal(each) is not signal.SIG_IGN]
     sys.unraisablehook = _interrupt_again
     try:
-        for each in stopping:
-            signal.signal(each, signal.default_int_handler)
+        _handle(stopping, signal.default_int_handler)
         code = _run()
+        # Nothing is left to keep, and the reader of the output may never come.
+        _handle(stopping, signal.SIG_DFL)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    # Nothing is left to keep, and the reader of the output may never come.
-    for each in stopping:
-        signal.signal(each, signal.SIG_DFL)
+        _handle(stopping, signal.SIG_DFL)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             if stream is not None:

@@ -92,3 +92,27 @@ def test_ctrl_c_that_python_drops_is_raised_again(genrm, tmp_path):
     genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
     finished = genrm.run("score", "in.jsonl", "--offline", PYTHONPATH=f"{tmp_path}")
     assert (finished.code, finished.err.count("ignored")) == (130, 0), finished.err
+
+
+# The signal comes when the program has ended its work and leaves signals to the system again.
+_SIGNALS_AT_THE_END = """
+import signal, sys
+
+set_handler = signal.signal
+
+def interrupted(number, handler):
+    if handler is signal.SIG_DFL and "genrm_cli.cli.app" in sys.modules:
+        signal.signal = set_handler
+        signal.raise_signal(signal.SIGINT)
+    return set_handler(number, handler)
+
+signal.signal = interrupted
+"""
+
+
+def test_ctrl_c_after_the_last_line_prints_no_traceback(genrm, tmp_path):
+    """The process ends as interrupted, and what it printed stands."""
+    (tmp_path / "sitecustomize.py").write_text(_SIGNALS_AT_THE_END)
+    finished = genrm.run("formats", PYTHONPATH=f"{tmp_path}")
+    assert (finished.code, finished.err) == (130, "")
+    assert b"nemo_gym" in finished.out
