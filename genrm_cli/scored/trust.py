@@ -172,7 +172,7 @@ def _of_rewards(facts: TrainingFacts) -> Iterator[Ground]:
         yield Ground("no", "No rollout has a reward.", "unscored")
     elif missing:
         share = share_of(missing, facts.rollouts)
-        text = f"{_share_text(share, 'rollouts')} have no reward."
+        text = f"{_share_text(share, 'rollouts')} {_verb(share, 'has', 'have')} no reward."
         yield Ground(_weight_of(missing / facts.rollouts, _MANY), text, "unscored")
     else:
         yield Ground("fine", "Every rollout has a reward.")
@@ -209,7 +209,9 @@ def _of_reliability(facts: TrainingFacts) -> Iterator[Ground]:
         yield Ground("care", f"{facts.contradiction}.", "noisy")
     noisy = facts.noisy
     if (noisy.value or 0.0) > _SOME and weight in ("fine", "care"):
-        text = f"{_share_text(noisy, 'groups')} are mostly noise: reliability below {NOISY_BELOW}."
+        verb = _verb(noisy, "is", "are")
+        share = _share_text(noisy, "groups")
+        text = f"{share} {verb} mostly noise: reliability below {NOISY_BELOW}."
         yield Ground("care", text, "noisy")
 
 
@@ -219,7 +221,7 @@ def _of_verdicts(facts: TrainingFacts) -> Iterator[Ground]:
         yield Ground("care", text, "not-asked")
     failed = facts.failed
     if failed.value:
-        text = f"{_share_text(failed, 'comparisons')} have no verdict."
+        text = f"{_share_text(failed, 'comparisons')} {_verb(failed, 'has', 'have')} no verdict."
         yield Ground(_weight_of(failed.value, _MANY), text, "failed")
     first = facts.first_place
     if first.value is not None:
@@ -256,6 +258,10 @@ def _share_text(share: Share, things: str) -> str:
     if share.of < _PERCENT_FROM or share.value is None:
         return text
     return f"{text} ({SHARE.number(share.value)} %, {SHARE.ends(share.low, share.high)} %)"
+
+
+def _verb(share: Share, one: str, more: str) -> str:
+    return one if share.count == 1 else more
 
 
 def why_partial(totals: RunTotals) -> str | None:

@@ -211,7 +211,7 @@ REASONS = [
         "The response shown first wins 38 of 62 verdicts (61.3 %, 48.8 to 72.5 %); 50 % is fair.",
     ),
     ("unknown", "4 of 29 pairs (13.8 %, 5.4 to 30.6 %) flip when the order is swapped."),
-    ("fine", "1 of 33 rollouts (3.0 %, 0.5 to 15.4 %) have no reward."),
+    ("fine", "1 of 33 rollouts (3.0 %, 0.5 to 15.4 %) has no reward."),
     ("fine", "2 of 66 comparisons (3.0 %, 0.8 to 10.4 %) have no verdict."),
 ]
 

@@ -61,7 +61,9 @@ class ClientOptions:
         only_with="client_base_url",
     )
     client_temperature: float = _client("", 0.7, low=0)
-    client_max_tokens: int = _client("Maximum tokens in a reply.", 256, low=1)
+    client_max_tokens: int = _client(
+        "Maximum tokens in a reply; an environment may need more.", 256, low=1
+    )
     client_api_key_env: str | None = _client(
         f"{KEY_HELP}; none if the policy is elsewhere.", kind=NAME, only_with="client_base_url"
     )
