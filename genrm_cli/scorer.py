@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Self, TypeVar
@@ -160,13 +160,9 @@ def _warn(event: Event) -> None:
 
 def _resolve(given: Table) -> Settings:
     """Return the settings of a scorer from keywords."""
-    if unused := sorted(name for name in _FILE_SETTINGS & given.keys() if given[name] is not None):
-        raise UsageError(
-            f"Scorer: the setting {unused[0]!r} concerns files and has no effect here; remove it."
-        )
     if is_remote(str(given.get("journal", ""))):
         raise UsageError("Scorer: journal is an S3 location; expected a local path.")
-    return settings_of("Scorer", given)
+    return settings_of("Scorer", given, _FILE_SETTINGS)
 
 
 def _plain(value: Any) -> Any:
@@ -176,9 +172,11 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def settings_of(name: str, given: Table) -> Settings:
-    """Return the settings from the keywords of a function of this name."""
+def settings_of(name: str, given: Table, unused: Collection[str]) -> Settings:
+    """Return the settings from the keywords of a function of this name; `unused` have no effect."""
     values = {key: _plain(value) for key, value in given.items() if value is not None}
+    for key in sorted(values.keys() & set(unused)):
+        raise UsageError(f"{name}: the setting {key!r} has no effect here; remove it.")
     settings, _ = resolve_settings({}, {}, SettingsFile(name, values))
     return settings
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from genrm_cli import errors
-from genrm_cli.cli.commands import read_commands
+from genrm_cli.commands import read_commands
 from genrm_cli.extensions import Seam, extension_names
 from genrm_cli.judging.lookup import PROFILES
 
@@ -80,7 +80,7 @@ LAYERS = (
     ("groups",),
     ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
     ("settings",),
-    ("verdicts", "catalog", "extensions", "neutralise"),
+    ("verdicts", "catalog", "commands", "extensions", "neutralise"),
     ("errors", "json_types", "tasks", "texts", "typed_json", "version"),
 )
 # Rule 4. What the core would be without: words of products that no name of the core has, and the
@@ -236,6 +236,7 @@ HOMES = {
     "prometheus_client": ("products.serve", "products.sessions.hosting"),
     "sqlite3": ("judging.journal_file",),
     "tomllib": (
+        "commands",
         "settings.sources",
         "judging.lookup",
         "products.sessions",

@@ -390,7 +390,7 @@ def test_a_wrong_setting_is_named_by_its_keyword():
         ),
         (
             {"judge": "lexical", "output": "x"},
-            "Scorer: the setting 'output' concerns files and has no effect here",
+            "Scorer: the setting 'output' has no effect here",
         ),
         ({"judge": "lexical", "temperature": "hot"}, "Scorer: temperature: 'hot' is not"),
         ({"judge": "lexical", "journal": "s3://bucket/rl"}, "Scorer: journal is an S3 location"),

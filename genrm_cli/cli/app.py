@@ -18,8 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 from genrm_cli import __version__
-from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.console import escaped, print_text, say, show, wrapped
+from genrm_cli.commands import read_commands
 from genrm_cli.errors import INTERRUPTED, GenrmError, UsageError
 from genrm_cli.judging.pacing.descriptors import raise_descriptor_limit
 

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from genrm_cli.cli.commands import CommandEntry
 from genrm_cli.cli.console import (
     help_text,
     print_json,
@@ -34,6 +33,7 @@ from genrm_cli.cli.console import (
     text_of,
 )
 from genrm_cli.cli.served_models import with_served_models
+from genrm_cli.commands import CommandEntry
 from genrm_cli.errors import (
     INTERRUPTED,
     ChangedJudgeError,
@@ -51,7 +51,7 @@ from genrm_cli.settings.kinds import TEXT, Value
 from genrm_cli.settings.resolve import Origin, resolve_settings, unknown_variables
 from genrm_cli.settings.sources.keys import find_api_keys
 from genrm_cli.settings.sources.settings_file import SettingsFile, read_settings_file
-from genrm_cli.settings.table import all_settings, value_of
+from genrm_cli.settings.table import all_settings, settings_of_entry, value_of
 
 # Outputs appear whole or not at all, so the user has to know that nothing is lost.
 INTERRUPTED_TEXT = (
@@ -165,9 +165,7 @@ def build_command(name: str, entry: CommandEntry) -> Any:
     """Return a command of `commands.toml`; its errors end it with their exit code."""
     module, _, function_name = entry.function.partition(":")
     function = getattr(import_module(f"genrm_cli.cli.{module}"), function_name)
-    shared = [
-        each for each in all_settings() if each.panel in entry.panels or each.name in entry.names
-    ]
+    shared = settings_of_entry(entry)
     parameters = []
     own = []
     groups: dict[str, Any] = {}

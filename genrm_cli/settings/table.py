@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from genrm_cli.commands import CommandEntry
 from genrm_cli.errors import SettingRef
 from genrm_cli.settings.conditions import unmet
 from genrm_cli.settings.declare import Setting, settings_of
@@ -74,6 +75,12 @@ def all_settings() -> tuple[Setting, ...]:
         for subject in fields(Settings)
         for each in settings_of(subject.type)
     )
+
+
+def settings_of_entry(entry: CommandEntry) -> list[Setting]:
+    """Return the settings that a command uses; others have no effect on it."""
+    every = all_settings()
+    return [each for each in every if each.panel in entry.panels or each.name in entry.names]
 
 
 def setting_named(name: str) -> Setting:

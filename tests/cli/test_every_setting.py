@@ -8,9 +8,9 @@ import pytest
 from click import Context
 from every_command import RUNS, Bench
 
-from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.console import help_text
 from genrm_cli.cli.options import build_command
+from genrm_cli.commands import read_commands
 from genrm_cli.errors import UsageError
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile

@@ -9,7 +9,7 @@ from genrm_process import make_rollouts
 from screens import Shown
 from terminals import on_terminal, stopped_on_terminal
 
-from genrm_cli.cli.commands import read_commands
+from genrm_cli.commands import read_commands
 
 WIDTHS = (40, 60, 80)
 JUDGE = "--base-url URL --model m --no-journal"

@@ -1,7 +1,7 @@
 import re
 
-from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.console import help_text
+from genrm_cli.commands import read_commands
 from genrm_cli.settings.table import all_settings
 
 PLAIN = {

@@ -16,7 +16,7 @@ from pages import README, TEXTS
 from typer.main import get_command
 
 from genrm_cli.cli import app
-from genrm_cli.cli.commands import read_commands
+from genrm_cli.commands import read_commands
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PREFIX = "rl/pixelated/therapeutic_session"

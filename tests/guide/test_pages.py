@@ -12,8 +12,8 @@ from typer.main import get_command
 
 from genrm_cli import errors
 from genrm_cli.cli.app import app
-from genrm_cli.cli.commands import read_commands
 from genrm_cli.cli.setup.guide import page_names
+from genrm_cli.commands import read_commands
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.products.export.formats import FORMATS as EXPORT_FORMATS
 from genrm_cli.rollouts.formats import FORMATS

@@ -7,12 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from genrm_cli.commands import read_commands
 from genrm_cli.errors import InputError, counted
 from genrm_cli.jobs.context import new_run
 from genrm_cli.products.ranking.rank_policies import Ranking, rank_policies, rank_settings
 from genrm_cli.scorer import run_blocking, settings_of
 from genrm_cli.settings.sources.keys import find_api_keys
-from genrm_cli.settings.table import changed
+from genrm_cli.settings.table import all_settings, changed, settings_of_entry
 
 
 def rank(
@@ -40,7 +41,8 @@ def rank(
         GenrmError: a subclass for each kind of failure. Some failed comparisons raise nothing; see
             `failed`.
     """
-    given = settings_of("rank", settings)
+    used = {each.key for each in settings_of_entry(read_commands()["rank"])}
+    given = settings_of("rank", settings, {each.key for each in all_settings()} - used)
     with TemporaryDirectory() as folder:
         uris = [os.fspath(each) for each in policies]
         if isinstance(policies, Mapping):

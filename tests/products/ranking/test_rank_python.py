@@ -25,8 +25,12 @@ async def test_files_are_ranked_inside_a_running_loop(tmp_path) -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    """Each policy needs a response to each prompt, and a judge must be named."""
+    """Each policy needs a response to each prompt, a judge must be named, and a setting has an
+    effect.
+    """
     with pytest.raises(genrm.InputError, match="policy 'new' has 1 response to 2 prompts"):
         genrm.rank({"new": ["x"]}, ["a", "b"], judge="lexical")
     with pytest.raises(genrm.UsageError, match="no judge given"):
         genrm.rank({"old": ["x"], "new": ["y"]}, ["a"])
+    with pytest.raises(genrm.UsageError, match="rank: the setting 'estimator' has no effect"):
+        genrm.rank({"old": ["x"]}, ["a"], judge="lexical", estimator="bradley_terry")

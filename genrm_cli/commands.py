@@ -1,12 +1,13 @@
-"""The commands and their settings, as `commands.toml` lists them."""
+"""The commands and their settings, as `commands.toml` lists them; nothing is imported that the help
+does not need.
+"""
 
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
-
-from genrm_cli.settings.sources.settings_file import read_toml
 
 
 class CommandEntry(Struct, frozen=True, kw_only=True):
@@ -29,5 +30,6 @@ class CommandEntry(Struct, frozen=True, kw_only=True):
 @cache
 def read_commands() -> dict[str, CommandEntry]:
     """Return the commands by name, in the order of the help."""
-    tables: dict[str, Any] = dict(read_toml(Path(__file__).with_name("commands.toml")))
+    text = Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
+    tables: dict[str, Any] = tomllib.loads(text)
     return {name: CommandEntry(**table) for name, table in tables.items()}
