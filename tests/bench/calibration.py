@@ -5,19 +5,14 @@ all groups in 95 % of the runs. A standard error should hold the base score that
 the limit of many verdicts, with its errors about pairs drawn anew each time.
 """
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
-
-from msgspec import structs
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 from bench.simulation.plan_metrics import indices_of, plan_within
 from bench.simulation.world import JudgeModel, World, draw_world, judge_pairs
+from msgspec import structs
 from numpy.random import Generator, default_rng
 
 from genrm_cli.metrics.running_stats import Z_95, RunningStats
@@ -184,22 +179,3 @@ def iter_cells() -> Iterator[Cell]:
         for kind in KINDS:
             for rings in RINGS:
                 yield Cell(n, kind, rings)
-
-
-def main() -> None:
-    """Print a line for each cell."""
-    for cell in iter_cells():
-        found = measure(cell)
-        shares = ", ".join(
-            f"{groups}: {'unknown' if share is None else format(share, '.3f')}"
-            for groups, share in found.held.items()
-        )
-        print(
-            f"{cell}: reliability {found.reliability:.2f}; {shares}; base scores "
-            f"{found.errors[0]:.3f}, best {found.errors[1]:.3f}",
-            flush=True,
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -60,23 +60,6 @@ _ROWS = (
         "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB",
     ),
     (
-        "lexical",
-        "64,000 rollouts (102 MB) in groups of 8, lexical baseline",
-        "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB, {bytes:.0f} bytes per rollout "
-        "beyond the base; 8,000 "
-        "rollouts of eight times the length: {wide_peak_mb:.0f} MB",
-    ),
-    (
-        "lexical",
-        "`genrm report` on the 64,000 scored rollouts",
-        "{report_cpu_s:.0f} s of CPU time, peak memory {report_peak_mb:.0f} MB",
-    ),
-    (
-        "lexical",
-        "`genrm export --to trl-dpo` on the 64,000 scored rollouts",
-        "{export_cpu_s:.0f} s of CPU time, peak memory {export_peak_mb:.0f} MB",
-    ),
-    (
         "together",
         "400,000 rollouts in 40 files, groups of 16 across files, `--together --offline`",
         "{cpu_s:.0f} s of CPU time, peak memory {peak_mb:.0f} MB, {bytes:.0f} bytes per rollout "

@@ -6,30 +6,21 @@ runs is a regression: figures of two runs are never compared, since machines dif
 hour.
 """
 
-import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.genrm_cost import ROOT, Cost, cost_of
 from bench.make_rollouts import write_rollouts
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parents[2]
 TURNS = 3
 RED_ABOVE = 1.05  # ratios of equal states stay within 1.03 on two busy cores
 _ROLLOUTS = 4_000
-_LAUNCH = """\
-import os, sys
-command = [sys.executable, "-m", "genrm_cli", *sys.argv[1:]]
-_, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3, file=sys.stderr)
-sys.exit(os.waitstatus_to_exitcode(status))
-"""
 Commands = dict[str, Callable[[str], tuple[object, ...]]]
 
 
@@ -44,25 +35,6 @@ def _worktree(commit: str) -> Iterator[Path]:
             yield path
         finally:
             subprocess.run([*git, "remove", "--force", str(path)], check=True)
-
-
-def _used(tree: Path, folder: Path, command: tuple[object, ...]) -> tuple[float, float]:
-    """Run a command of a state once; return its CPU seconds and its peak memory in MB."""
-    ended = subprocess.run(
-        [sys.executable, "-S", "-c", _LAUNCH, *map(str, command)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(tree), "GENRM_API_KEY": "x"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ended.returncode:
-        words = " ".join(map(str, command))
-        raise SystemExit(
-            f"{tree.name}: genrm {words} ended with {ended.returncode}: {ended.stderr}"
-        )
-    cpu_s, peak_mb = ended.stderr.splitlines()[-1].split()
-    return float(cpu_s), float(peak_mb)
 
 
 def _commands(folder: Path, base_url: str, turn: int) -> Commands:
@@ -110,26 +82,27 @@ def _commands(folder: Path, base_url: str, turn: int) -> Commands:
 
 def compare(commit: str, base_url: str) -> bool:
     """Print the table; return whether no figure is red."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    found: dict[tuple[str, str], list[Cost]] = {}
     with _worktree(commit) as base, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         states = {"base": base, "now": ROOT}
         for tree in states.values():  # compiled modules are no part of a run
-            _used(tree, folder, ("config",))
+            cost_of("config", tree=tree, folder=folder)
         for turn in range(TURNS):
             for what, command in _commands(folder, base_url, turn).items():
                 for state, tree in states.items():
-                    used = _used(tree, folder, command(state))
-                    found.setdefault((what, state), []).append(used)
+                    cost = cost_of(*command(state), tree=tree, folder=folder)
+                    found.setdefault((what, state), []).append(cost)
     table = Table(title=f"CPU seconds and peak MB: {commit} against this state")
     for head in ("", "CPU base", "now", "ratio", "MB base", "now", "ratio"):
         table.add_column(head, justify="right" if head else "left")
     is_fine = True
     for what in dict.fromkeys(what for what, _ in found):
         cells = [what]
-        for figure in (0, 1):
+        for figure in ("cpu_s", "peak_mb"):
             before, now = (
-                statistics.median(each[figure] for each in found[what, state]) for state in states
+                statistics.median(getattr(each, figure) for each in found[what, state])
+                for state in states
             )
             ratio = now / before
             is_fine = is_fine and ratio <= RED_ABOVE

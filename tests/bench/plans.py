@@ -7,7 +7,7 @@
 Verdicts are recorded ones, or the *.comparisons.jsonl of `genrm score --strategy all_pairs
 --both-orders`. Agreement is the correlation of the rewards with the consensus of the verdicts that
 a plan does not use; its own noise lowers it, so compare only rows with the same number of calls.
-`all` is the agreement with all verdicts. ± is a standard error on the simulated judge, and half of
+± is a standard error on the simulated judge, and half of
 a 95 % interval by bootstrap over groups on recorded verdicts. With --goal, `found` is the quality
 of what the goal finds, and `rings` the calls of rings that find as much."""
 
@@ -61,8 +61,7 @@ def iter_simulated(given: argparse.Namespace) -> Iterator[str]:
     for row in rows:
         yield (
             f"{row.strategy:10} {row.estimator:18} {row.calls:4}  correlation "
-            f"{row.correlation:.3f} ±{row.correlation_error:.3f}  best on top {row.top_1:.1%}  "
-            f"unscored {row.unscored:.1%}"
+            f"{row.correlation:.3f} ±{row.correlation_error:.3f}"
         )
 
 
@@ -73,12 +72,10 @@ def iter_replayed(judge: str, dense: DenseVerdicts, given: argparse.Namespace) -
     # A plan asks no comparison twice, and leaves verdicts that connect the rollouts.
     most = n * (n - 1) - 2 * n
     plans = [plan for plan in plans_of(n, given) if plan.repeats == 1 and plan.calls <= most]
-    for row in replay(judge, dense, plans, given.estimator, seed=given.seed):
-        reliability = "-" if row.reliability is None else f"{row.reliability:.2f}"
+    for row in replay(dense, plans, given.estimator, seed=given.seed):
         yield (
             f"{row.strategy:10} {row.estimator:18} {row.calls:4}  "
-            f"agreement {with_error(row.agreement)}  gain {with_error(row.gain, '+')}  "
-            f"all {row.agreement_all.value:.3f}  reliability {reliability}"
+            f"agreement {with_error(row.agreement)}  gain {with_error(row.gain, '+')}"
         )
 
 
@@ -88,10 +85,10 @@ def iter_goal(judge: str, dense: DenseVerdicts, given: argparse.Namespace) -> It
     yield f"{judge}: {groups} groups of {n}"
     most = n * (n - 1) // 2
     budgets = sorted({min(count, most) for count in given.calls or (n, 3 * n // 2, 2 * n)})
-    for row in replay_goal(judge, dense, given.goal, budgets, seed=given.seed):
+    for row in replay_goal(dense, given.goal, budgets, seed=given.seed):
         equal = row.equal_calls
         yield (
-            f"{row.goal} {row.calls:4} calls  found {with_error(row.found)}  rings "
+            f"{given.goal} {row.calls:4} calls  found {with_error(row.found)}  rings "
             f"{equal.value:.1f} [{equal.low:.1f}, {equal.high:.1f}]"
         )
 

@@ -6,11 +6,9 @@ in the same run. Each is the median of several runs, and of CPU time where the m
 """
 
 import argparse
-import heapq
 import json
 import os
 import platform
-import random
 import shutil
 import statistics
 import subprocess
@@ -19,13 +17,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.calibration import iter_cells, measure
+from bench.genrm_cost import cost_of
 from bench.make_rollouts import write_rollouts
 from bench.page import (
     RANKED_BY,
@@ -43,21 +41,9 @@ from bench.page import (
 from bench.pair import compare
 from bench.simulation.plan_metrics import plan_within, simulate
 from bench.simulation.world import JudgeModel
-from judge_behaviour import iter_lognormal_s
 from judge_server_fixture import JudgeServer
 
-from genrm_cli.rewards.diversity import clusters_of, ngram_clusters
-
 HERE = Path(__file__).resolve().parent
-# A process starts with the peak memory of its parent: a small one stands between this and what is
-# measured.
-_LAUNCH = """\
-import json, os, sys
-command = [sys.executable, "-m", "genrm_cli", *sys.argv[1:]]
-_, status, used = os.wait4(os.posix_spawn(sys.executable, command, os.environ), 0)
-cpu_s, peak_mb = used.ru_utime + used.ru_stime, used.ru_maxrss / 1e3
-print(json.dumps([os.waitstatus_to_exitcode(status), cpu_s, peak_mb]), file=sys.stderr)
-"""
 TURN_LINES = [
     f"I see what you mean about the {word}. We can look at it again."
     for word in "abcdefghijklmnopqrstuvwxyz"
@@ -85,29 +71,15 @@ class Bench(NamedTuple):
             write_rollouts(path, count, chars, group_size=group_size)
         return path
 
-    def median(self, *command: object, expected: int = 0) -> Figures:
+    def median(self, *command: object) -> Figures:
         """Run a command several times and return the medians of its figures."""
-        return medians([run(*command, expected=expected) for _ in range(self.runs)])
+        return medians([run(*command) for _ in range(self.runs)])
 
 
 def run(*command: object, expected: int = 0) -> Figures:
     """Run `genrm` once and return its CPU and wall seconds and its peak memory."""
-    started_s = time.perf_counter()
-    ended = subprocess.run(
-        [sys.executable, "-S", "-c", _LAUNCH, *map(str, command)], capture_output=True, check=True
-    )
-    wall_s = time.perf_counter() - started_s
-    code, cpu_s, peak_mb = json.loads(ended.stderr.splitlines()[-1])
-    if code != expected:
-        raise SystemExit(
-            f"genrm {' '.join(map(str, command))} ended with {code}:\n{ended.stderr.decode()}"
-        )
-    figures = {"cpu_s": cpu_s, "wall_s": wall_s, "peak_mb": peak_mb}
-    return (
-        figures | {"turns": json.loads(ended.stdout)["policy_turns"]}
-        if command[0] == "collect"
-        else figures
-    )
+    cost = cost_of(*command, expected=expected)
+    return {"cpu_s": cost.cpu_s, "wall_s": cost.wall_s, "peak_mb": cost.peak_mb}
 
 
 def medians(runs: list[Figures]) -> Figures:
@@ -162,23 +134,6 @@ def measure_process(bench: Bench) -> Figures:
     }
 
 
-def measure_schedule(bench: Bench) -> Figures:
-    """Wall time against the ideal for 20,000 calls of very different lengths, 1,024 in flight."""
-    latencies_s = list(islice(iter_lognormal_s(0.5, 0.6, 1), 20_000))
-    free_at_s = [0.0] * 1_024
-    for latency_s in latencies_s:
-        heapq.heappush(free_at_s, heapq.heappop(free_at_s) + latency_s)
-    ratios = []
-    for _ in range(bench.runs):
-        bench.judge.reset()
-        bench.judge.behave(
-            latency_lognormal={"mean_s": 0.5, "sigma": 0.6}, seed=1, analysis_chars=1_250
-        )
-        rate = _drive("genrm", bench.judge, 1_024, len(latencies_s))["comparisons_per_s"]
-        ratios.append(len(latencies_s) / rate / max(free_at_s))
-    return {"bound_s": max(free_at_s), "ratio": statistics.median(ratios)}
-
-
 def measure_adaptive(bench: Bench) -> Figures:
     """Find the level of a judge that refuses above 128 in flight: 12,000 calls of 0.25 s."""
     bench.judge.reset()
@@ -215,40 +170,6 @@ def measure_planned(bench: Bench) -> Figures:
     return {f"dry_{name}": each for name, each in dry.items()} | asked
 
 
-def measure_recompute(bench: Bench) -> Figures:
-    """Rewards from a complete journal."""
-    figures: Figures = {}
-    for rollouts in (48_000, 176_000):
-        command = ("score", bench.rollouts(rollouts), *bench.flags, "--force")
-        run(*command)
-        asked = bench.judge.stats()["requests"]
-        again = bench.median(*command)
-        if bench.judge.stats()["requests"] != asked:
-            raise SystemExit("a complete journal was not enough")
-        figures |= {
-            f"us_{rollouts}": again["cpu_s"] / rollouts * 1e6,
-            f"peak_mb_{rollouts}": again["peak_mb"],
-        }
-    return figures
-
-
-def measure_lexical(bench: Bench) -> Figures:
-    """Scoring with the built-in judge, and what reads the scored lines."""
-    few = bench.rollouts(8_000)
-    many = bench.rollouts(64_000)
-    long = bench.rollouts(8_000, 10_000)
-    small, figures, wide = (
-        bench.median("score", each, "--offline", "--force", "-q") for each in (few, many, long)
-    )
-    figures["bytes"] = (figures["peak_mb"] - small["peak_mb"]) * 1e6 / 56_000
-    figures["wide_peak_mb"] = wide["peak_mb"]
-    for name, output in (("report", "page.html"), ("export", "dpo.jsonl")):
-        options = ("-o", bench.folder / output, *(("--to", "trl-dpo") if name == "export" else ()))
-        read = run(name, many.with_suffix(".scored.jsonl"), "-q", *options)
-        figures |= {f"{name}_{key}": each for key, each in read.items()}
-    return figures
-
-
 def measure_together(bench: Bench) -> Figures:
     """A set of files whose groups span them, with the built-in judge: memory by the number of
     rollouts.
@@ -283,35 +204,6 @@ def measure_groups(bench: Bench) -> Figures:
     return ring | {f"pairs_{name}": each for name, each in bench.median(*command).items()}
 
 
-def measure_clusters(bench: Bench) -> Figures:
-    """Clustering 8,000 responses of 2 KB by n-grams, in groups of 8; every third is another with a
-    tenth changed.
-    """
-    generator = random.Random(1)
-    words = [
-        "".join(generator.choices("eettaaooinshrdlucmwfgypbvk", k=generator.randint(2, 10)))
-        for _ in range(5_000)
-    ]
-    spent_s = []
-    for _ in range(1_000):
-        drawn: list[list[str]] = []
-        for place in range(8):
-            new = generator.choices(words, k=340)
-            is_copy = place % 3 == 2
-            drawn.append(
-                [
-                    one if is_copy and generator.random() < 0.9 else two
-                    for one, two in zip(drawn[-1] if is_copy else new, new, strict=True)
-                ]
-            )
-        texts = [" ".join(each) for each in drawn]
-        started_s = time.process_time()
-        found = ngram_clusters(texts)
-        clusters_of(found, range(len(found)), len(found), uniform_fallback=False)
-        spent_s.append(time.process_time() - started_s)
-    return {"us": statistics.median(spent_s) / 8 * 1e6}
-
-
 def measure_collect(bench: Bench) -> Figures:
     """`genrm collect`, 500 sessions of 20 turns in flight; CPU time a turn, less that of a run of
     12 sessions.
@@ -323,22 +215,23 @@ def measure_collect(bench: Bench) -> Figures:
     turn_ms = []
     for number in range(bench.runs):
         few, many = (
-            run(*command, "--episodes", count, "-o", bench.folder / f"{number}-{count}.jsonl")
+            cost_of(*command, "--episodes", count, "-o", bench.folder / f"{number}-{count}.jsonl")
             for count in (1, 84)
         )
-        turn_ms.append((many["cpu_s"] - few["cpu_s"]) / (many["turns"] - few["turns"]) * 1e3)
-    return {"turn_ms": statistics.median(turn_ms), "peak_mb": many["peak_mb"]}
-
-
-def measure_serve(bench: Bench) -> Figures:
-    """`genrm serve`: CPU time a comparison against `genrm score`."""
-    del bench
-    return _load_server("cpu")
+        few_turns, many_turns = (json.loads(each.out)["policy_turns"] for each in (few, many))
+        turn_ms.append((many.cpu_s - few.cpu_s) / (many_turns - few_turns) * 1e3)
+    return {"turn_ms": statistics.median(turn_ms), "peak_mb": many.peak_mb}
 
 
 def measure_sockets(bench: Bench) -> Figures:
     """`genrm serve` and NeMo Gym's own server through sockets, in turn."""
-    return medians([_load_server("sockets") for _ in range(bench.runs)])
+    command = [sys.executable, str(HERE / "serve_load.py")]
+    runs: list[Figures] = []
+    for _ in range(bench.runs):
+        # Its errors are shown, so that a failure can be understood.
+        ended = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        runs.append(json.loads(ended.stdout))
+    return medians(runs)
 
 
 def measure_calibration(bench: Bench) -> Figures:
@@ -368,14 +261,6 @@ def measure_ranking(bench: Bench) -> Figures:
         for row in rows:
             rings = row.calls // RANKED_SIZE
             figures[f"{noise:g} {row.estimator} {rings}"] = row.correlation
-    return figures
-
-
-def _load_server(part: str) -> Figures:
-    command = [sys.executable, str(HERE / "serve_load.py"), part]
-    # Its errors are shown, so that a failure can be understood.
-    ended = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    figures: Figures = json.loads(ended.stdout)
     return figures
 
 

@@ -1,5 +1,7 @@
-"""Measure `genrm serve` and print the figures as JSON: run by `run.py`, as `serve_load.py cpu` and
-`sockets`. The second needs an environment with nemo-gym, whose python NEMO_GYM_PYTHON names.
+"""Measure what a trainer sees of `genrm serve` and of NeMo Gym's own server, through sockets and in
+turn: run by `run.py`, it prints the figures as JSON. Cohorts of 8 are judged in one ring.
+
+It needs an environment with nemo-gym, whose python NEMO_GYM_PYTHON names.
 """
 
 import asyncio
@@ -7,7 +9,6 @@ import contextlib
 import itertools
 import json
 import os
-import resource
 import socket
 import statistics
 import subprocess
@@ -20,102 +21,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from genrm_process import Genrm
-from judge_server_fixture import JudgeServer
 from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import ConnectError, ConnectTimeoutError
 from pyreqwest.response import Response
-from served import Served, judge_flags
+from served import judge_flags
 
-GROUPS = 300
-SIZE = 16
-AT_ONCE = 32
 COHORTS_PER_S = 40
-SMALL = 8  # rollouts of a cohort through sockets, as trainers sample
+SIZE = 8  # rollouts of a cohort, as trainers sample
 IDLE_GROUPS = 30
 IN_FLIGHT = (64, 128, 256, 512)  # cohorts
 EXTRA_COHORTS = 128  # beyond those that are in flight at first
 RATED_COHORTS = 300
 GYM_PYTHON = os.environ.get("NEMO_GYM_PYTHON", ".venv-loaders/bin/python")
 _JSON = ("Content-Type", "application/json")
-_PROMPT = "Which is better?"
 _FILLER = "word " * 580
-
-
-def text_of(group: int, place: int) -> str:
-    """Return a response of 2.9 KB; all differ in their beginnings."""
-    return f"{group}/{place} {_FILLER}"
-
-
-def member_of(group: int, place: int) -> dict[str, Any]:
-    """Return the request of a member."""
-    return {"size": SIZE, "messages": _PROMPT, "text": text_of(group, place)}
-
-
-async def post_groups(url: str, first: int, groups: int, *, whole: bool) -> None:
-    """Post groups, so many at once: whole, or member by member."""
-    numbers = iter(range(first, first + groups))
-    # httpx goes through the list of all connections at each request: minutes for the hundreds of
-    # members at once.
-    async with ClientBuilder().pool_idle_timeout(timedelta(hours=1)).build() as client:
-
-        async def post(path: str, body: dict[str, Any]) -> None:
-            reply = (
-                await client.post(url + path).body_bytes(json.dumps(body).encode()).build().send()
-            )
-            assert (await reply.json())["status"] == "scored", await reply.text()
-
-        async def work() -> None:
-            for group in numbers:
-                if whole:
-                    responses = [{"text": text_of(group, place)} for place in range(SIZE)]
-                    await post(
-                        "/v1/groups",
-                        {"id": f"g{group}", "messages": _PROMPT, "responses": responses},
-                    )
-                else:
-                    path = f"/v1/cohorts/c{group}/members"
-                    await asyncio.gather(
-                        *(post(f"{path}/{place}", member_of(group, place)) for place in range(SIZE))
-                    )
-
-        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
-
-
-def measure_cpu(judge: JudgeServer, folder: Path) -> dict[str, float]:
-    """Return the CPU time a comparison of both endpoints, relative to that of `genrm score`."""
-    genrm = Genrm(folder / "work")
-    genrm.folder.mkdir()
-    flags = [*judge_flags(judge.base_url), "--no-probe"]
-    fewer_s, more_s = (_score_cpu_s(genrm, count, flags) for count in (GROUPS // 4, GROUPS))
-    score_ms = 1e3 * (more_s - fewer_s) / ((GROUPS - GROUPS // 4) * SIZE)
-    figures = {"score_ms": score_ms}
-    for name in ("groups", "cohorts"):
-        served = Served(genrm, *flags, "--journal", f"{name}.sqlite")
-        try:
-            asyncio.run(post_groups(served.url, 0, 20, whole=name == "groups"))  # warm
-            begun_s = _cpu_s(served.pid)
-            asyncio.run(post_groups(served.url, 20, GROUPS, whole=name == "groups"))
-            figures[name] = 1e3 * (_cpu_s(served.pid) - begun_s) / (GROUPS * SIZE) / score_ms
-        finally:
-            served.kill()
-    return figures
-
-
-def _score_cpu_s(genrm: Genrm, groups: int, flags: list[Any]) -> float:
-    lines = [
-        {"prompt": _PROMPT, "completion": text_of(group, place), "prompt_id": f"g{group}"}
-        for group in range(groups)
-        for place in range(SIZE)
-    ]
-    genrm.write("rollouts.jsonl", lines)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = genrm.run(
-        "score", "rollouts.jsonl", *flags, "--force", "--journal", f"score-{groups}.sqlite"
-    )
-    assert ended.code == 0, ended.err
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _cpu_s(pid: int) -> float:
@@ -123,15 +42,13 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_sockets(folder: Path) -> dict[str, float]:
-    """Return what a trainer sees of `genrm serve` and of NeMo Gym's own server, through sockets and
-    in turn: cohorts of 8 in one judge's ring of 8 comparisons.
-    """
+def measure(folder: str) -> dict[str, float]:
+    """Start both servers in a folder, and return the figures of each."""
     judge_port, genrm_port, gym_port = _free_ports(3)
     here = Path(__file__).parent
     judge = [sys.executable, here / "instant_judge.py", judge_port]
-    gym = [GYM_PYTHON, here / "gym_server.py", gym_port, judge_port, SMALL]
-    flags = ("--strategy", "circular", "--cohort-size", SMALL, "--max-cohorts", 1_000_000)
+    gym = [GYM_PYTHON, here / "gym_server.py", gym_port, judge_port, SIZE]
+    flags = ("--strategy", "circular", "--cohort-size", SIZE, "--max-cohorts", 1_000_000)
     genrm = [sys.executable, "-m", "genrm_cli", "serve", "--listen", f"127.0.0.1:{genrm_port}"]
     genrm += [*judge_flags(f"http://127.0.0.1:{judge_port}/v1"), "--no-probe", *flags, "-q"]
     genrm += ["--journal", "served.sqlite"]  # that of another run would know the answers
@@ -182,7 +99,7 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
             task = next(serial)
             name = next(name for name, (own, _) in servers.items() if own == port)
             url = f"http://127.0.0.1:{port}/verify"
-            bodies = [json.dumps(row_of(task, place)).encode() for place in range(SMALL)]
+            bodies = [json.dumps(row_of(task, place)).encode() for place in range(SIZE)]
             begun_s = time.perf_counter()
             for reply in await asyncio.gather(*(send(url, body) for body in bodies)):
                 # A server that cannot bear the load is a result, not the end of the measurement.
@@ -210,9 +127,9 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
                 cpu_s[name] -= _cpu_s(pid)
                 await send_many(port, cohorts, at_once)
                 cpu_s[name] += _cpu_s(pid)
-                rate = SMALL * cohorts / (time.perf_counter() - begun_s)
+                rate = SIZE * cohorts / (time.perf_counter() - begun_s)
                 figures[f"{name}_rate_{at_once}"] = rate
-        rollouts = SMALL * (sum(IN_FLIGHT) + len(IN_FLIGHT) * EXTRA_COHORTS)
+        rollouts = SIZE * (sum(IN_FLIGHT) + len(IN_FLIGHT) * EXTRA_COHORTS)
         figures |= {f"{name}_cpu_ms": 1e3 * spent_s / rollouts for name, spent_s in cpu_s.items()}
         for name, (port, _) in servers.items():
             tasks = []
@@ -227,7 +144,8 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
 
 def row_of(task: int, place: int) -> dict[str, Any]:
     """Return a row as NeMo Gym's agent sends it."""
-    part = {"type": "output_text", "text": text_of(task, place), "annotations": []}
+    text = f"{task}/{place} {_FILLER}"  # 2.9 KB; all differ in their beginnings
+    part = {"type": "output_text", "text": text, "annotations": []}
     message = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
     return {
         "_ng_task_index": task,
@@ -246,19 +164,6 @@ def row_of(task: int, place: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run one of the measurements."""
-    with tempfile.TemporaryDirectory() as folder:
-        if sys.argv[1] == "sockets":
-            print(json.dumps(measure_sockets(Path(folder))))
-            return
-        judge = JudgeServer()
-        judge.start()
-        try:
-            print(json.dumps(measure_cpu(judge, Path(folder))))
-        finally:
-            judge.stop()
-
-
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(measure(folder)))

@@ -1,8 +1,9 @@
 """Read the verdicts of judges on many groups, from a comparisons file or from recorded verdicts."""
 
 from collections import defaultdict
+from pathlib import Path
 
-from bench.recorded import iter_recorded
+import orjson
 
 from genrm_cli.groups.line_records import ComparisonRecord
 from genrm_cli.pairing.pairs import Comparison
@@ -38,11 +39,17 @@ def _add_comparisons(judges: _Judges, path: str) -> None:
 
 
 def _add_recorded(judges: _Judges, path: str) -> None:
-    """Add recorded verdicts; the systems of a prompt are numbered in the order they appear."""
+    """Add verdicts that another program recorded: lines with `source`, `judge`, `prompt_id`, `i`,
+    `j`, `score_1`, `score_2` and `ranking`; a failure has no scores. The systems of a prompt, `i`
+    and `j`, are numbered in the order they appear.
+    """
     systems: dict[str, dict[str, int]] = defaultdict(dict)
-    for line in iter_recorded(path):
-        numbers = systems[line.prompt]
-        i, j = (numbers.setdefault(name, len(numbers)) for name in (line.first, line.second))
-        if line.verdict is not None:
-            group = judges[line.judge][line.prompt]
-            group[Comparison(i, j, len(group))] = line.verdict
+    with Path(path).open("rb") as lines:
+        for line in map(orjson.loads, lines):
+            prompt = f"{line['source']}/{line['prompt_id']}"
+            numbers = systems[prompt]
+            i, j = (numbers.setdefault(str(line[name]), len(numbers)) for name in "ij")
+            scores = line["score_1"], line["score_2"], line["ranking"]
+            if None not in scores:
+                group = judges[f"{line['source']}/{line['judge']}"][prompt]
+                group[Comparison(i, j, len(group))] = Verdict(*map(float, scores))

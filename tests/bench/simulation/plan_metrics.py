@@ -17,7 +17,6 @@ from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     Indices,
     VerdictBatch,
-    rounded_array,
     scored_means,
 )
 
@@ -76,29 +75,22 @@ def indices_of(plan: Plan, n: int, groups: range, seed: int) -> tuple[Indices, I
 
 @dataclass(frozen=True, slots=True)
 class PlanMetrics:
-    """Quality of a plan and an estimator: means over the simulated groups, each with its standard
-    error.
+    """Quality of a plan and an estimator on simulated groups.
 
     A rollout without a verdict gets no reward and is left out of its group's metrics. A group
     without spread of rewards counts as a correlation of 0.
 
     Attributes:
         calls: judge calls per group.
-        correlation: Pearson's, of the rewards (that is, of the advantages) with the truth.
-        top_1: share of the groups whose highest reward is that of the truly best rollout.
-        unscored: share of the rollouts without a verdict.
+        correlation: Pearson's, of the rewards (that is, of the advantages) with the truth: the mean
+            over groups, with its standard error.
     """
 
     strategy: str
     estimator: str
-    n: int
-    groups: int
     calls: int
     correlation: float
     correlation_error: float
-    top_1: float
-    top_1_error: float
-    unscored: float
 
 
 def simulate(
@@ -142,27 +134,9 @@ def simulate(
                 np.concatenate([getattr(each, of) for each in made])
                 for of in ("base_scores", "scored")
             )
-            yield _metrics_of(plan, name, truth, rewards, scored)
-
-
-def _metrics_of(
-    plan: Plan, estimator: str, truth: Floats, rewards: Floats, scored: Flags
-) -> PlanMetrics:
-    groups, n = truth.shape
-    by_group = np.stack([correlations(rewards, truth, scored), top_hits(rewards, truth, scored)])
-    means = by_group.mean(axis=1)
-    errors = by_group.std(axis=1, ddof=1) / np.sqrt(groups)
-    correlation, top_1 = zip(means.tolist(), errors.tolist(), strict=True)
-    return PlanMetrics(
-        plan.strategy,
-        estimator,
-        n,
-        groups,
-        plan.calls,
-        *correlation,
-        *top_1,
-        float((~scored).mean()),
-    )
+            by_group = correlations(rewards, truth, scored)
+            error = by_group.std(ddof=1) / np.sqrt(groups)
+            yield PlanMetrics(plan.strategy, name, plan.calls, by_group.mean(), error)
 
 
 def correlations(x: Floats, y: Floats, scored: Flags) -> Floats:
@@ -176,20 +150,6 @@ def correlations(x: Floats, y: Floats, scored: Flags) -> Floats:
     scale = np.sqrt((x * x).sum(axis=1) * (y * y).sum(axis=1))
     shares: Floats = np.divide((x * y).sum(axis=1), scale, out=np.zeros(len(x)), where=scale > 0)
     return shares
-
-
-def top_hits(rewards: Floats, truth: Floats, scored: Flags) -> Floats:
-    """Return [G] whether the highest reward is that of the truly best rollout; of k equal ones each
-    counts 1/k.
-    """
-    lowest = np.min(rewards, initial=0.0) - 1.0
-    shown = rounded_array(np.where(scored, rewards, lowest))
-    is_highest = scored & (shown == shown.max(axis=1, keepdims=True))
-    best = np.argmax(truth, axis=1)[:, None]
-    hits: Floats = np.take_along_axis(is_highest, best, axis=1)[:, 0] / np.maximum(
-        is_highest.sum(axis=1), 1
-    )
-    return hits
 
 
 def _centred(values: Floats, scored: Flags) -> Floats:

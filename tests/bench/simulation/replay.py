@@ -21,7 +21,7 @@ from genrm_cli.rewards.estimators.verdict_batch import (
 from genrm_cli.verdicts import MIDDLE_RANKING, Verdict
 
 _DENSE = 0.9  # share of the ordered pairs
-DRAWS = 4  # of the order of the rollouts, and with it of the plan
+_DRAWS = 4  # of the order of the rollouts, and with it of the plan
 _ROUNDS = 1_000
 _SHUFFLE = 0
 _BOOTSTRAP = 1
@@ -49,21 +49,13 @@ class ReplayMetrics:
         agreement: Pearson's correlation of the rewards (that is, of the advantages) with the
             consensus.
         gain: of the agreement over the first row with as many calls.
-        agreement_all: the same with the consensus of all verdicts, those of the plan included:
-            comparable between plans of different sizes, and too high for each.
-        reliability: as a run reports it, mean over groups; None if it is unknown.
     """
 
-    judge: str
     strategy: str
     estimator: str
-    n: int
-    groups: int
     calls: int
     agreement: Estimated
     gain: Estimated
-    agreement_all: Estimated
-    reliability: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +144,7 @@ def dense_verdicts(groups: Sequence[Verdicts]) -> DenseVerdicts | None:
 
 
 def replay(
-    judge: str, dense: DenseVerdicts, plans: Sequence[Plan], estimators: Sequence[str], *, seed: int
+    dense: DenseVerdicts, plans: Sequence[Plan], estimators: Sequence[str], *, seed: int
 ) -> Iterator[ReplayMetrics]:
     """Yield the metrics of each plan with each estimator; plans must leave verdicts unused, and
     repeat none.
@@ -163,54 +155,35 @@ def replay(
     for plan in plans:
         # One plan for all groups: their rollouts are in random order already.
         pairs = indices_of(plan, n, range(1), seed)
-        found: dict[str, list[tuple[Floats, Floats, float | None]]] = {
-            name: [] for name in estimators
-        }
-        for draw in range(DRAWS):
-            shown = dense.shuffled(default_rng([seed, _SHUFFLE, draw]))
-            for name, drawn in _iter_drawn(shown, pairs, estimators):
-                found[name].append(drawn)
-        for name, draws in found.items():
-            agreements, of_all, reliabilities = zip(*draws, strict=True)
-            agreement = np.mean(agreements, axis=0)
+        draws = [dense.shuffled(default_rng([seed, _SHUFFLE, draw])) for draw in range(_DRAWS)]
+        drawn = [_agreements(shown, pairs, estimators) for shown in draws]
+        for name, by_draw in zip(estimators, zip(*drawn, strict=True), strict=True):
+            agreement: Floats = np.mean(by_draw, axis=0)
             baseline = first_rows.setdefault(plan.calls, agreement)
             yield ReplayMetrics(
-                judge,
                 plan.strategy,
                 name,
-                n,
-                groups,
                 plan.calls,
                 agreement=estimated(agreement, weights),
                 gain=estimated(agreement - baseline, weights),
-                agreement_all=estimated(np.mean(of_all, axis=0), weights),
-                reliability=None if None in reliabilities else float(np.mean(reliabilities)),
             )
 
 
-def _iter_drawn(
+def _agreements(
     shown: DenseVerdicts, plan: tuple[Indices, Indices], estimators: Sequence[str]
-) -> Iterator[tuple[str, tuple[Floats, Floats, float | None]]]:
-    """Yield for each estimator [G] the agreement with the unused verdicts and with all, and the
-    reliability.
-    """
+) -> list[Floats]:
+    """Return for each estimator [G] the agreement with the unused verdicts."""
     groups, _ = shown.shape
     first, second = (np.broadcast_to(column, (groups, column.shape[1])) for column in plan)
     unused = shown.valid.copy()
     unused[np.arange(groups)[:, None], first, second] = False
-    references = shown.consensus(unused), shown.consensus(shown.valid)
+    consensus = shown.consensus(unused)
     batch = shown.chosen(first, second)
     statistics = CalibrationStatistics()
     statistics.add_batch(batch)
-    for name in estimators:
-        made = ESTIMATORS[name](batch, statistics.fit())
-        agreement, of_all = (
-            correlations(made.base_scores, reference, made.scored) for reference in references
-        )
-        yield (
-            name,
-            (agreement, of_all, made.errors and float(made.errors.reliabilities.mean())),
-        )
+    calibration = statistics.fit()
+    made = [ESTIMATORS[name](batch, calibration) for name in estimators]
+    return [correlations(each.base_scores, consensus, each.scored) for each in made]
 
 
 def bootstrap(groups: int, seed: int) -> Floats:

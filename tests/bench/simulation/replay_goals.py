@@ -39,17 +39,13 @@ class GoalReplay:
         equal_calls: calls of rings that find as much; all pairs, if none do.
     """
 
-    judge: str
-    goal: str
-    n: int
-    groups: int
     calls: int
     found: Estimated
     equal_calls: Estimated
 
 
 def replay_goal(
-    judge: str, dense: DenseVerdicts, goal: str, budgets: Sequence[int], *, seed: int
+    dense: DenseVerdicts, goal: str, budgets: Sequence[int], *, seed: int
 ) -> Iterator[GoalReplay]:
     """Yield the quality of a goal for each number of calls per group, 1 to n(n - 1)/2."""
     groups, n = dense.shape
@@ -73,15 +69,7 @@ def replay_goal(
             [_equal_calls(calls, rings, found, row) for row in weights], (0.025, 0.975)
         ).tolist()
         equal = _equal_calls(calls, rings, found, np.full(groups, 1 / groups))
-        yield GoalReplay(
-            judge,
-            goal,
-            n,
-            groups,
-            count,
-            found=estimated(found, weights),
-            equal_calls=Estimated(equal, low, high),
-        )
+        yield GoalReplay(count, estimated(found, weights), Estimated(equal, low, high))
 
 
 def _equal_calls(calls: Indices, rings: Floats, found: Floats, weights: Floats) -> float:

@@ -60,7 +60,7 @@ def replayed(dense: DenseVerdicts, calls: int) -> list[ReplayMetrics]:
     """Replay rings with two estimators."""
     plan = plan_within("ring", N, calls)
     assert plan is not None
-    return list(replay("house", dense, [plan], ("simple_tiebreaker", "adaptive"), seed=1))
+    return list(replay(dense, [plan], ("simple_tiebreaker", "adaptive"), seed=1))
 
 
 def test_the_default_judge_is_like_public_ones() -> None:
@@ -98,14 +98,13 @@ def test_the_figures_are_those_found_before(
 
 
 def test_a_perfect_judge_gives_the_truth_and_a_blind_one_nothing() -> None:
-    """All pairs of exact scores are the truth; noise alone ranks the best first by chance."""
+    """All pairs of exact scores are the truth; noise alone agrees with nothing."""
     exact = metrics("all_pairs", 120, "adaptive", **PERFECT)
     assert exact.correlation > 0.99
     blind = metrics(
         "ring", 16, "adaptive", misjudgement=100, noise=0, score_spread=0.01, ranking_spread=0.01
     )
     assert abs(blind.correlation) < 4 * blind.correlation_error + 0.01
-    assert blind.top_1 == pytest.approx(1 / 16, abs=4 * blind.top_1_error)
 
 
 def test_a_replay_agrees_with_an_exact_judge_and_not_with_noise() -> None:
@@ -114,7 +113,6 @@ def test_a_replay_agrees_with_an_exact_judge_and_not_with_noise() -> None:
     assert adaptive.agreement.value > 0.99
     _, adaptive = replayed(recorded(noise=1e3, repeating=0), 6)
     assert adaptive.agreement.low < 0.02
-    assert adaptive.agreement_all.value > 0.2
 
 
 def test_the_better_estimator_wins_at_equal_calls() -> None:
@@ -127,9 +125,7 @@ def test_the_better_estimator_wins_at_equal_calls() -> None:
 @pytest.mark.parametrize("goal", ["best", "pair"])
 def test_a_goal_finds_more_than_rings_with_as_many_calls(goal: str) -> None:
     """On a judge of labels the interval says so; more calls find more."""
-    few, every = replay_goal(
-        "house", recorded(partial(label_pairs, tie=0.3)), goal, [8, 15], seed=1
-    )
+    few, every = replay_goal(recorded(partial(label_pairs, tie=0.3)), goal, [8, 15], seed=1)
     assert few.equal_calls.low > few.calls == 8
     assert every.found.value > few.found.value
 
