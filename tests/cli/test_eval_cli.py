@@ -190,6 +190,16 @@ def test_a_cell_that_fails_leaves_the_others(genrm, call, judge_server):
     assert [(cell["name"], cell["exit_code"]) for cell in found["failed"]] == [("gone", 6)]
 
 
+def test_cells_that_the_probe_refuses_say_why(genrm, call, judge_server):
+    """Each is told of by its name, with what is wrong with the judge's reply."""
+    genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
+    judge_server.behave(fault={"content": "Both are nice."})
+    done = call("eval", "pairs.jsonl", *judge_server.flags, "--compare-modes").ended(4)
+    for mode in ("pairwise", "listwise"):
+        assert f"judging {mode}: the judge cannot be used" in done.err
+    assert "Both are nice" in done.err
+
+
 def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(genrm, call, judge_server):
     """Before the first call: other outputs, and an output that exists."""
     genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from genrm_cli.errors import (
     ChangedJudgeError,
+    Message,
     SettingRef,
     TooManyUnscoredError,
     UsageError,
@@ -183,11 +184,15 @@ def refuse_partial(result: EvalResult, settings: Settings) -> None:
     `TooManyUnscoredError`.
     """
     if result.stopped_by is not None:
+        limit = SettingRef(result.stopped_by)
+        remedy = resume_text(settings)
+        if result.since is not None:  # nothing is recalled then
+            remedy = Message.of("Every run asks all pairs again: omit ", limit, ", or raise it.")
         raise TooManyUnscoredError(
             "the run was stopped by ",
-            SettingRef(result.stopped_by),
+            limit,
             f": the metrics are partial, {result.figures.not_asked} judgements were not asked. ",
-            resume_text(settings),
+            remedy,
         )
     if not result.figures.verdicts:
         kinds = ", ".join(
@@ -204,7 +209,9 @@ def refuse_changed(result: EvalResult) -> None:
     if result.since is not None and result.since.answer == "changed":
         raise ChangedJudgeError(
             f"the judge has changed since {result.since.base}: its rewards of then and now do not "
-            "mix. Where the new one is wanted, measure it as the new base."
+            "mix. Where the new one is wanted, ",
+            naming("name it with $judge_id, as the journal has verdicts of the old one under "),
+            "the old name, and measure it as the new base.",
         )
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from genrm_cli.errors import GenrmError, UsageError
+from genrm_cli.errors import GenrmError, Message, UsageError
 from genrm_cli.settings import Settings, changed
 from genrm_cli.settings.table import all_settings
 from genrm_cli.typed_json import from_json
@@ -122,6 +122,6 @@ def naming_cell(cell: GridCell) -> Iterator[None]:
     try:
         yield
     except GenrmError as error:
-        if not cell.name:
-            raise
-        raise type(error)(f"{cell.name}: ", error.message) from error
+        if cell.name:
+            error.message = Message.of(f"{cell.name}: ", error.message)
+        raise

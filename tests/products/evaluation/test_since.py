@@ -186,7 +186,8 @@ def ask(genrm, call, *more):
 
 def test_a_judge_behind_a_url_is_compared_with_its_base(genrm, call, judge_server):
     """A base of two repeats, the same judge and another one behind the same name: `same` with exit
-    code 0 and fresh calls, then `changed` with 7, and JSON on stdout each time.
+    code 0 and fresh calls, then `changed` with 7, and JSON on stdout each time. The other one
+    is its own base once it is named as the error says: no verdict of the first is recalled.
     """
     pairs = [{"prompt": f"Q{n}?", "chosen": "right " * 5, "rejected": "wrong"} for n in range(40)]
     genrm.write("pairs.jsonl", pairs)
@@ -206,6 +207,12 @@ def test_a_judge_behind_a_url_is_compared_with_its_base(genrm, call, judge_serve
     text = call("eval", "pairs.jsonl", *flags, "--since", "BASE.json", "--principle", "x").ended(7)
     assert "40 of 80 verdicts differ, the judge's own repeats in 0 of 80" in text.out.decode()
     assert "the settings are not those of then" in text.out.decode()
+    assert "name it with --judge-id" in changed.err
+    new = (*flags, "--judge-id", "new")
+    base = ask(genrm, call, *new, "--repeats", "2").ended(0)
+    (genrm.folder / "NEW.json").write_bytes(base.out)
+    same = ask(genrm, call, *new, "--since", "NEW.json").ended(0)
+    assert json.loads(same.out)["since"]["answer"] == "same"
 
 
 def test_a_base_that_cannot_tell_own_flips_is_refused_before_a_call(genrm, call, judge_server):
