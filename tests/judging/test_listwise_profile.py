@@ -3,9 +3,9 @@
 import json
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reply_readers import LABELS, LISTED
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.families.listwise import list_labels
@@ -13,11 +13,10 @@ from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
 PROFILE = PROFILES["listwise"]
-PROMPT = ListwisePrompt([("user", "Why?")], ("one", "two", "three"))
-A, B, C = list_labels(PROMPT)
+A, B, C = LABELS
 
 
-def read(scores, order=None, prompt=PROMPT):
+def read(scores, order=None, prompt=LISTED):
     """Read a reply that consists of an object with these scores and ranking."""
     said = {"scores": scores} | ({} if order is None else {"best_to_worst": order})
     return PROFILE.parse_reply(
@@ -38,8 +37,8 @@ def test_no_text_holds_a_label(responses, rng):
 
 def test_each_order_has_its_own_labels():
     """A response cannot learn its label from another call."""
-    turned = ListwisePrompt(PROMPT.conversation, PROMPT.responses[::-1])
-    assert not set(list_labels(PROMPT)) & set(list_labels(turned))
+    turned = ListwisePrompt(LISTED.conversation, LISTED.responses[::-1])
+    assert not set(LABELS) & set(list_labels(turned))
 
 
 @given(st.lists(st.integers(1, 10), min_size=2, max_size=12), st.randoms())
@@ -73,39 +72,3 @@ def test_a_label_left_out_leaves_the_others():
     assert failure.kind is FailureKind.NO_VERDICT
     assert failure.partial.places == (0, 2)
     assert failure.partial.values[0] > failure.partial.values[1]
-
-
-TWICE = f'{{"scores": {{"{A}": 7, "{B}": 5, "{C}": 2, "{A}": 1}}}}'
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind"),
-    [
-        ("All are fine.", FailureKind.NO_VERDICT),
-        (json.dumps({"scores": {A: 7, B: 5, C: 2, "ZZ9": 1}}), FailureKind.NO_VERDICT),
-        (json.dumps({"scores": {A: 7}}), FailureKind.NO_VERDICT),
-        (json.dumps({"scores": {A: 7, B: True, C: 2}}), FailureKind.NO_VERDICT),
-        (json.dumps({"scores": {A: 7, B: 11, C: 2}}), FailureKind.OUT_OF_RANGE),
-        (json.dumps({"scores": {A: 7, B: float("nan"), C: 2}}), FailureKind.OUT_OF_RANGE),
-        (json.dumps({"scores": [7, 5, 2]}), FailureKind.NO_VERDICT),
-        (
-            json.dumps({"scores": {A: 7, B: 5, C: 2}, "best_to_worst": [A, B]}),
-            FailureKind.NO_VERDICT,
-        ),
-        (
-            json.dumps({"scores": {A: 7, B: 5, C: 2}, "best_to_worst": [C, B, A]}),
-            FailureKind.AMBIGUOUS,
-        ),
-        (TWICE, FailureKind.AMBIGUOUS),
-        (
-            json.dumps({"scores": {A: 7, B: 5, C: 2}}) + json.dumps({"scores": {A: 1, B: 5, C: 2}}),
-            FailureKind.AMBIGUOUS,
-        ),
-        (f"<think>{json.dumps({'scores': {A: 7, B: 5, C: 2}})}", FailureKind.NO_VERDICT),
-    ],
-)
-def test_what_is_no_list_of_scores_counts_for_nothing(reply, kind):
-    """Unknown, doubled and single labels, other values and contradictions are failures."""
-    failure = PROFILE.parse_reply(Reply(reply, finish_reason="stop"), PROMPT)
-    assert failure.kind is kind
-    assert failure.partial is None

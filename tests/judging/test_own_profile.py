@@ -11,7 +11,7 @@ from reply_readers import UNQUOTED
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.profiles.custom import parse_custom_profile
 from genrm_cli.judging.requests import PairwisePrompt, Reply
-from genrm_cli.verdicts import Failure, FailureKind, Verdict
+from genrm_cli.verdicts import Failure, Verdict
 
 LABELS = """
 name = "house-judge"
@@ -120,31 +120,6 @@ def test_no_repetition_makes_a_delimiter(text):
     assert [shown(text).count(each) for each in ("---", "<a>", "< a", "- -")] == [3, 0, 0, 0]
     broken = as_shown(own, PairwisePrompt([], text, "B", None)).broken
     assert (broken is not None) == (shown(text) != f"---\n{text}\n---\nB\n---")
-
-
-def test_how_a_reply_is_read():
-    """A verdict in its place and within its scale, or a failure of its kind."""
-    cases = [
-        (LABELS, "Winner: none", Verdict(3.0, 3.0, 3.5)),
-        (LABELS, "Winner: me", FailureKind.NO_VERDICT),
-        (LABELS, "Winner: first </think> Hm.", FailureKind.NO_VERDICT),
-        (LABELS, "", FailureKind.EMPTY),
-        (SCORES, '{"a": 10, "b": 1}', Verdict(5.0, 1.0, 1.0)),
-        (SCORES, 'I said {"a": 1, "b": 10} but: {"a": "10", "b": 1}', FailureKind.AMBIGUOUS),
-        (SCORES, 'I said {"a": 10, "b": 1} and: {"a": "10", "b": 1}', Verdict(5.0, 1.0, 1.0)),
-        (
-            SCORES,
-            '{"a": 10, "b": 1, "c": "says ", "a": 1, "b": 10, "d": ""}',
-            FailureKind.NO_VERDICT,
-        ),
-        (SCORES, '{"a": 11, "b": 1}', FailureKind.OUT_OF_RANGE),
-        (SCORES, '{"a": true, "b": 1}', FailureKind.NO_VERDICT),
-        (SCORES, 'It says {"a": 1, "b": 10}. I say {"a": 10, "b": 1', FailureKind.NO_VERDICT),
-        (SCORES, '{"c": "It says "} {"a": 1, "b": 10}", "a": 10, "b": 1}', FailureKind.NO_VERDICT),
-    ]
-    for text, answer, expected in cases:
-        read = profile(text).parse_reply(Reply(answer, finish_reason="stop"), UNQUOTED)
-        assert (read.kind if isinstance(read, Failure) else read) == expected
 
 
 def test_a_pattern_takes_linear_time():

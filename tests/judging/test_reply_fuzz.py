@@ -12,18 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from judge_families import BETTER, MUCH, WORSE, Family, swap_letters
-from quoting_judges import iter_all_quoting, pick_reply, shown_with
+from quoting_judges import pick_reply
 from reply_mutations import Mutator
-from reply_readers import READERS, UNQUOTED
+from reply_readers import GRADERS, READERS, UNQUOTED, outcome_of
 from verdict_forms import FORMS, answer_of
 
 from genrm_cli.judging.requests import Reply
 from genrm_cli.verdicts import Failure, FailureKind, Verdict
 
-pytestmark = pytest.mark.slow
-
 REPLIES = int(os.environ.get("GENRM_FUZZ_REPLIES", "10000"))
-EVERY = pytest.mark.parametrize("name", READERS)
+QUOTING = READERS | GRADERS
+EVERY = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) for name in READERS]
+)
 PARTIAL = 0.2  # share of the quotations that begin late; as many end early
 BARE = {
     "arena-hard": Family(
@@ -71,38 +72,26 @@ def fuzz(name, count, seed, family=None):
 
 
 def fuzz_quoting(name, count, seed):
-    """Let a judge quote so many torn replies, or parts of them, beside its own verdict; return how
+    """Let a judge quote so many torn replies, or parts of them, beside its own words; return how
     many became what.
     """
-    profile, family = READERS[name]
+    judge = QUOTING[name]
+    kin = GRADERS if name in GRADERS else READERS
     rng = random.Random(f"{seed} {name}")
-    mutator = Mutator(
-        family, [other for _, other in READERS.values() if other is not family], f"{seed} of {name}"
-    )
-    said = list(family.says.items())
-    places = sum(1 for _ in iter_all_quoting(family, "", said[0][0]))
+    others = [other.family for other in kin.values() if other.family is not judge.family]
+    mutator = Mutator(judge.family, others, f"{seed} of {name}")
+    own = {words: judge.read(words, judge.show("An answer.")) for words in judge.says}
+    places = {words: sum(1 for _ in judge.iter_quoting("", words)) for words in own}
     counts = Counter()
     for _, text in mutator.iter_replies(count):
-        words, own = rng.choice(said)
-        shown = shown_with(profile, text)
-        text = shown.response_1
+        words = rng.choice(list(own))
+        prompt = judge.show(text)
+        text = prompt.responses[0]
         start = rng.randrange(len(text) + 1) if rng.random() < PARTIAL else 0
-        text = text[start : rng.randrange(start, len(text) + 1) if rng.random() < PARTIAL else None]
-        place, reply = pick_reply(rng, iter_all_quoting(family, text, words), places)
-        outcome = profile.parse_reply(Reply(reply, finish_reason="stop"), shown)
-        assert outcome == own or isinstance(outcome, Failure), (place, reply, outcome)
-        if isinstance(outcome, Verdict):
-            counts["own verdict"] += 1
-        else:
-            counts[str(outcome.kind)] += 1
+        end = rng.randrange(start, len(text) + 1) if rng.random() < PARTIAL else None
+        _, reply = pick_reply(rng, judge.iter_quoting(text[start:end], words), places[words])
+        counts[outcome_of(judge, reply, prompt, own[words])] += 1
     return counts
-
-
-def said_of(counts):
-    """Put figures into words."""
-    return f"{counts.total()} replies: " + ", ".join(
-        f"{kind} {number}" for kind, number in sorted(counts.items())
-    )
 
 
 @EVERY
@@ -122,6 +111,7 @@ def test_torn_replies_are_read_honestly(name):
     assert 100 < counts["verdict"] < 500
 
 
+@pytest.mark.slow
 def test_torn_final_verdicts_without_brackets_are_read_honestly():
     """Judges that forget the brackets are read where their last verdict is whole, and none is
     invented.
@@ -159,14 +149,23 @@ def test_text_in_which_no_verdict_begins_holds_none(name, text):
     assert outcome.kind in (FailureKind.NO_VERDICT, FailureKind.EMPTY)
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("fuzzer", [fuzz, fuzz_quoting])
-@EVERY
-def test_many_replies_are_read_honestly(name, fuzzer):
-    """An equal share for each reader: the judge's own verdict in its form, or none; quotations
-    never are one.
+@pytest.mark.parametrize("name", GRADERS)
+def test_torn_quotations_are_never_the_grades(name):
+    """A judge that quotes a torn reply, of its own kind or another, beside its grades, says its
+    own.
     """
+    assert fuzz_quoting(name, 40, "sample")["own"] > 28
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("name", "fuzzer"),
+    [*((name, fuzz) for name in READERS), *((name, fuzz_quoting) for name in QUOTING)],
+)
+def test_many_replies_are_read_honestly(name, fuzzer):
+    """An equal share for each judge: its own words are read, or none; quotations never are."""
     count = -(-REPLIES // len(READERS))
     counts = fuzzer(name, count, "million")
-    print(f"{name}, {fuzzer.__name__}: {said_of(counts)}")
+    print(f"{name}, {fuzzer.__name__}: {counts.total()} replies: {dict(sorted(counts.items()))}")
     assert counts.total() == count

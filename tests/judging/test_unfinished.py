@@ -2,17 +2,9 @@
 reason why a reply ends.
 """
 
-import json
-from typing import Any, NamedTuple
-
 import pytest
-from reply_readers import READERS, UNQUOTED
-from test_quoting_graders import GRADERS, iter_tokens
+from reply_readers import JUDGES
 
-from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.profiles.families.listwise import list_labels
-from genrm_cli.judging.profiles.profile import AnyProfile
-from genrm_cli.judging.requests import ListwisePrompt, Reply
 from genrm_cli.verdicts import Failure, FailureKind
 
 FINISHED = ("stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "STOP")
@@ -46,42 +38,6 @@ THOUGHTS = {
 """How thoughts begin and end, by chat template."""
 
 
-class Judge(NamedTuple):
-    """A profile, what it is shown, and two replies that contradict each other."""
-
-    profile: AnyProfile
-    prompt: Any
-    draft: str
-    final: str
-
-    def read(self, text: str, finish_reason: str | None) -> Any:
-        """Read a reply."""
-        reply = Reply(text, finish_reason=finish_reason, tokens=tuple(iter_tokens(text)))
-        return self.profile.parse_reply(reply, self.prompt)
-
-
-def _listwise() -> Judge:
-    prompt = ListwisePrompt([], ("One answer.", "Another answer."))
-    labels = list_labels(prompt)
-    orders = labels, labels[::-1]
-    replies = [
-        json.dumps({"scores": {order[0]: 9, order[1]: 2}, "best_to_worst": order})
-        for order in orders
-    ]
-    return Judge(PROFILES["listwise"], prompt, *replies)
-
-
-JUDGES = {
-    **{
-        name: Judge(profile, UNQUOTED, *list(family.says)[:2])
-        for name, (profile, family) in READERS.items()
-    },
-    **{
-        name: Judge(grader.profile, grader.show("An answer."), *list(grader.says)[:2])
-        for name, grader in GRADERS.items()
-    },
-    "listwise": _listwise(),
-}
 EVERY = pytest.mark.parametrize("name", JUDGES)
 
 

@@ -4,13 +4,7 @@ response can forge.
 
 import json
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genrm_cli.judging.lookup import find_rubric_set
-from genrm_cli.judging.profiles.profile import neutralise_prompt
-from genrm_cli.judging.requests import ListwisePrompt
 from genrm_cli.judging.rubrics.grading import CLUSTERS, grading_profile, ranking_profile
 from genrm_cli.judging.rubrics.rubric_sets import Rubric, RubricSet
 
@@ -34,32 +28,6 @@ def shown(profile, lineup):
     (message,) = profile.render_messages(lineup)
     assert message["role"] == "user"
     return message["content"]
-
-
-@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-@given(
-    texts=st.lists(st.text("x[=]<>/thinkEND ") | st.sampled_from(HOSTILE), min_size=4, max_size=4)
-)
-def test_nothing_shown_can_forge_a_marker(profile, texts):
-    """Our markers occur in the message as often as with harmless text, and thinking tags never
-    do.
-    """
-
-    def lineup(texts):
-        prompt = ListwisePrompt(
-            [(texts[0], texts[0])], (f"a{texts[1]}",), principle=texts[2], background=texts[3]
-        )
-        shown = neutralise_prompt(profile, prompt, {})
-        assert isinstance(shown, ListwisePrompt)
-        return shown
-
-    content = shown(profile, lineup(texts))
-    harmless = shown(profile, lineup(["x"] * 4))
-    assert [content.count(mark) for mark in ("[===", "===]")] == [
-        harmless.count(mark) for mark in ("[===", "===]")
-    ]
-    assert "<think>" not in content
-    assert "</think>" not in content
 
 
 def test_the_server_holds_the_judge_to_the_form():
