@@ -1,52 +1,29 @@
-import asyncio
+"""What a client reads of a server's answers: replies, tokens and failures; and what it masks."""
+
+import json
+import tomllib
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from urllib.parse import quote
 
-import orjson
 import pytest
+from calling import KEY, complete, failed_call, open_client
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.client import CallError, JudgeClient, KeyMask, chat_url
+from genrm_cli.judging.client import KeyMask, chat_url
 from genrm_cli.judging.completion import parse_completion, parse_models
+from genrm_cli.judging.context.too_long import parse_too_long
 from genrm_cli.judging.requests import Reply
-from genrm_cli.verdicts import FailureKind
+from genrm_cli.verdicts import FailureKind, TooLong
 
-KEY = "sk-local-0123456789abcdef"
-BODY = orjson.dumps(
-    {
-        "model": "m",
-        "messages": [{"role": "user", "content": "Say ok."}],
-    }
-)
-TIMEOUT_S = 10.0
+SERVERS = tomllib.loads(Path(__file__).with_name("servers.toml").read_text(encoding="utf-8"))
 
 
-def client_of(server, **changes):
-    """Return a client of the server."""
-    fields = {
-        "api_key": None,
-        "connect_timeout_s": 2,
-        "max_connections": 4,
-    }
-    return JudgeClient(server.base_url, **{**fields, **changes})
-
-
-def complete(where, timeout_s=TIMEOUT_S):
-    """Make one call."""
-
-    async def call():
-        async with where as client:
-            return await client.complete(BODY, timeout_s)
-
-    return asyncio.run(call())
-
-
-def failed_call(where, timeout_s=TIMEOUT_S):
-    """Make one call that must fail."""
-    with pytest.raises(CallError) as caught:
-        complete(where, timeout_s)
-    return caught.value
+def failed(server, api_key=None, **fault):
+    """Make one call of a server with a fault."""
+    server.behave(fault=fault)
+    return failed_call(open_client(server.base_url, api_key=api_key))
 
 
 def test_the_url_of_chat_completions():
@@ -88,14 +65,14 @@ def test_what_is_no_http_url_is_a_usage_error():
 def test_a_host_that_cannot_exist_is_a_failed_call(http_client):
     """Nobody can be reached under such a name, whichever library says so."""
     for host in ("xn--0", "xn--", "1.2.3.4.5", "256.1.1.1", "a b", "[v1.x]"):
-        client = JudgeClient(f"http://{host}/v1", None, 2, 4, http_client=http_client)
+        client = open_client(f"http://{host}/v1", http_client)
         assert failed_call(client).failure.kind is FailureKind.CONNECTION
 
 
 def test_a_reply_carries_text_and_tokens(judge_server):
     """Text, reasoning, finish reason and token counts arrive as the server gave them."""
     judge_server.behave(with_reasoning=True)
-    reply = complete(client_of(judge_server))
+    reply = complete(open_client(judge_server.base_url))
     assert reply.text == "ok"
     assert reply.finish_reason == "stop"
     assert reply.refusal is None
@@ -104,45 +81,17 @@ def test_a_reply_carries_text_and_tokens(judge_server):
     assert reply.completion_tokens == 1
 
 
-def test_a_status_is_a_failure_of_its_kind(judge_server):
-    """Every status but 200 has a kind; what is wrong with the endpoint may pass, what is with the
-    request cannot.
+@pytest.mark.parametrize("subject", SERVERS["failures"])
+def test_what_fails_is_a_failure_of_its_kind_in_the_servers_words(judge_server, subject):
+    """By status, by the shapes of errors and completions, and by what is said of the account. What
+    is wrong with the endpoint may pass, what is with the request cannot.
     """
-    cases = [
-        (400, FailureKind.REFUSED, False),
-        (401, FailureKind.AUTH, True),
-        (402, FailureKind.SPENT, True),
-        (404, FailureKind.HTTP, True),
-        (408, FailureKind.TIMEOUT, True),
-        (413, FailureKind.REFUSED, False),
-        (429, FailureKind.RATE_LIMITED, True),
-        (500, FailureKind.HTTP, True),
-        (503, FailureKind.HTTP, True),
-        (302, FailureKind.HTTP, True),
-    ]
-    for status, kind, may_pass in cases:
-        judge_server.behave(fault={"status": status})
-        error = failed_call(client_of(judge_server))
-        assert error.failure.kind == kind
-        assert error.may_pass == may_pass
-        assert str(status) in error.failure.detail
+    for status, kind, words, *bodies in SERVERS["failures"][subject]:
+        error = failed(judge_server, status=status, **dict(zip(["body"], bodies, strict=False)))
+        assert error.failure.kind == kind, bodies
+        assert error.may_pass is (kind != "refused")
+        assert words in error.failure.detail
         assert error.overloaded == (status == 503)
-
-
-def test_the_servers_own_words_are_told(judge_server):
-    """The detail quotes the message of the usual error shapes, else the text in one line."""
-    cases = [
-        ('{"error": {"message": "context is too long"}}', "context is too long"),
-        ('{"message": "context is too long"}', "context is too long"),
-        ('{"detail": "context is too long"}', "context is too long"),
-        ('{"error": "context is too long"}', "context is too long"),
-        ("<html>\n <b>gone</b>\n</html>", "<html> <b>gone</b> </html>"),
-        ("[1, 2]", "[1, 2]"),
-        ("", "HTTP 400"),
-    ]
-    for body, words in cases:
-        judge_server.behave(fault={"status": 400, "body": body})
-        assert words in failed_call(client_of(judge_server)).failure.detail
 
 
 TRACE = (
@@ -158,44 +107,12 @@ def test_a_trace_is_told_in_one_line_with_its_end(judge_server):
     """As with llama.cpp and a template that refuses a role, the cause comes last and is not cut
     off.
     """
-    body = orjson.dumps(
-        {
-            "error": {
-                "code": 400,
-                "message": TRACE,
-                "type": "invalid_request_error",
-            }
-        }
-    ).decode()
-    judge_server.behave(fault={"status": 400, "body": body})
-    detail = failed_call(client_of(judge_server)).failure.detail
+    body = json.dumps({"error": {"code": 400, "message": TRACE, "type": "invalid_request_error"}})
+    detail = failed(judge_server, status=400, body=body).failure.detail
     assert detail.startswith("HTTP 400: Unable to generate parser")
     assert detail.endswith("Unknown role: response_1")
     assert "\n" not in detail
     assert len(detail) <= 300
-
-
-def test_a_200_that_is_no_completion_is_a_bad_body(judge_server):
-    """A page, torn JSON or another object is a failure that shows how it begins, and may pass."""
-    cases = [
-        "<html>Sign in</html>",
-        "",
-        "{",
-        "null",
-        "[]",
-        '"text"',
-        "{}",
-        '{"choices": []}',
-        '{"choices": [{}]}',
-        '{"choices": [{"message": null}]}',
-        '{"choices": {"0": 1}}',
-    ]
-    for body in cases:
-        judge_server.behave(fault={"body": body})
-        error = failed_call(client_of(judge_server))
-        assert error.failure.kind == FailureKind.BAD_BODY
-        assert error.may_pass is True
-        assert body[:20] in error.failure.detail
 
 
 def test_odd_counts_and_words_of_a_server_do_no_harm():
@@ -203,25 +120,14 @@ def test_odd_counts_and_words_of_a_server_do_no_harm():
     are no text.
     """
     for odd in ["many", -3, 10**12, float("nan"), True, None, [], [1], {}]:
-        usage = {
-            "prompt_tokens": odd,
-            "completion_tokens": odd,
-        }
-        message = {
-            "content": "ok",
-            "refusal": odd,
-            "reasoning": odd,
-        }
-        reply = parse_completion(
-            {
-                "choices": [{"message": message, "finish_reason": odd}],
-                "usage": usage,
-            }
-        )
+        message = {"content": "ok", "refusal": odd, "reasoning": odd}
+        choices = [{"message": message, "finish_reason": odd}]
+        usage = {"prompt_tokens": odd, "completion_tokens": odd}
         told = odd if isinstance(odd, str) else None
-        assert reply == Reply("ok", reasoning=told or "", finish_reason=told, refusal=told)
-        choices = [{"message": {"content": "ok"}}]
-        assert parse_completion({"choices": choices, "usage": odd}) == Reply("ok")
+        assert parse_completion({"choices": choices, "usage": usage}) == Reply(
+            "ok", reasoning=told or "", finish_reason=told, refusal=told
+        )
+        assert completion(usage=odd) == Reply("ok")
 
 
 @pytest.mark.parametrize("clock_h", [None, -10, 10])
@@ -233,30 +139,24 @@ def test_retry_after_as_a_date(judge_server, clock_h):
     told = {} if clock_h is None else {"Date": format_datetime(now, usegmt=True)}
     for hours, low_s, high_s in [(1, 3_000, 3_600), (-1, 0, 0)]:
         date = format_datetime(now + timedelta(hours=hours), usegmt=True)
-        judge_server.behave(fault={"status": 429, "headers": {"Retry-After": date, **told}})
-        wait_s = failed_call(client_of(judge_server)).retry_after_s
+        headers = {"Retry-After": date, **told}
+        wait_s = failed(judge_server, status=429, headers=headers).retry_after_s
         assert wait_s is not None
         assert low_s <= wait_s <= high_s
 
 
 def test_the_key_is_masked_in_every_failure(judge_server):
     """Whatever way a server repeats the key, neither it nor a piece of it is in the detail."""
+    escaped = KEY.replace("-", "\\u002d")
     cases = [
         {"echo_authorization": True},
         {"status": 500, "body": f"<p>{KEY}</p>" * 40},
-        {
-            "status": 400,
-            "body": '{"error": {"message": "bad KEY"}}'.replace("KEY", KEY.replace("-", "\\u002d")),
-        },
+        {"status": 400, "body": f'{{"error": {{"message": "bad {escaped}"}}}}'},
         {"body": f"not JSON {'.' * 60} {KEY}"},  # the excerpt would end within the key
-        {
-            "status": 302,
-            "headers": {"Location": f"https://elsewhere/?key={KEY}"},
-        },
+        {"status": 302, "headers": {"Location": f"https://elsewhere/?key={KEY}"}},
     ]
     for fault in cases:
-        judge_server.behave(fault=fault)
-        error = failed_call(client_of(judge_server, api_key=KEY))
+        error = failed(judge_server, KEY, **fault)
         assert KEY[:10] not in error.failure.detail
         assert KEY[-8:] not in error.failure.detail
         assert KEY not in str(error)
@@ -266,16 +166,18 @@ def test_the_key_is_masked_in_answers(judge_server):
     """Answers are stored: an echoed key does not get there, plain or URL-encoded."""
     key = "sk-l/0123+456789"
     judge_server.behave(fault={"content": f"You sent {key} and ?key={quote(key, safe='')}."})
-    assert complete(client_of(judge_server, api_key=key)).text == "You sent [key] and ?key=[key]."
+    assert (
+        complete(open_client(judge_server.base_url, api_key=key)).text
+        == "You sent [key] and ?key=[key]."
+    )
 
 
 @pytest.mark.parametrize("key", ["secret", "sk-l/0123+456789"])
 def test_keys_of_any_length_and_of_gateways_are_masked_in_errors(judge_server, key):
     """A short key as a word of its own; and the value of any header that a gateway repeats."""
     message = f"{key} of Bearer up-stream-0123 or basic dXNlcjpwYXNz1; Bearer authentication failed"
-    body = orjson.dumps({"error": {"message": message}}).decode()
-    judge_server.behave(fault={"status": 401, "body": body})
-    assert str(failed_call(client_of(judge_server, api_key=key))) == (
+    body = json.dumps({"error": {"message": message}})
+    assert str(failed(judge_server, key, status=401, body=body)) == (
         "HTTP 401: [key] of Bearer [key] or basic [key]; Bearer authentication failed"
     )
 
@@ -292,112 +194,18 @@ def test_an_answer_without_the_key_stays_as_it_is():
     assert KeyMask("token-abc123").mask("token-based, not token-abc123") == "token-based, not [key]"
 
 
+def completion(content="ok", **more):
+    """Read a completion with this content."""
+    return parse_completion({"choices": [{"message": {"content": content}}], **more})
+
+
 def test_tokens_are_counted_in_any_form_that_servers_report():
     """Numbers may be texts or floats; reasoning that is left out of the reply's tokens is in the
     total.
     """
-    cases = [
-        ({"prompt_tokens": "100", "completion_tokens": "20"}, (100, 20)),
-        ({"prompt_tokens": 100.0, "completion_tokens": 19.5}, (100, 20)),
-        ({"input_tokens": 100, "output_tokens": 20}, (100, 20)),
-        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 3_120}, (100, 3_020)),
-        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}, (100, 20)),
-        ({"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 0}, (100, 20)),
-        ({"prompt_tokens": 100, "total_tokens": "120"}, (100, 20)),
-        ({"completion_tokens": 20, "total_tokens": 120}, (100, 20)),
-        ({"total_tokens": 120}, (None, None)),
-    ]
-    for usage, tokens in cases:
-        reply = parse_completion({"choices": [{"message": {"content": "ok"}}], "usage": usage})
-        assert (reply.prompt_tokens, reply.completion_tokens) == tokens
-
-
-def test_a_reply_that_reports_an_error_is_no_verdict(judge_server):
-    """A 200 with an error object, or a choice that ended in an error, is a transient failure, with
-    any text.
-    """
-    cases = [
-        {"error": {"message": "upstream failed", "code": 502}},
-        {
-            "choices": [
-                {
-                    "message": {"content": "ok"},
-                    "finish_reason": "error",
-                }
-            ]
-        },
-        {
-            "choices": [
-                {
-                    "message": {"content": "ok"},
-                    "error": {"message": "upstream failed"},
-                }
-            ]
-        },
-    ]
-    for extra in cases:
-        body = {
-            "choices": [
-                {
-                    "message": {"content": "ok"},
-                    "finish_reason": "stop",
-                }
-            ],
-            **extra,
-        }
-        judge_server.behave(fault={"body": orjson.dumps(body).decode()})
-        error = failed_call(client_of(judge_server))
-        assert error.failure.kind == FailureKind.HTTP
-        assert error.may_pass is True
-        assert "the server reports an error" in error.failure.detail
-
-
-def test_an_error_in_a_200_counts_as_the_status_that_it_names(judge_server):
-    """A gateway's 200 shows its own words, with those of the provider behind it."""
-    said = {
-        "message": "Provider returned error",
-        "code": 429,
-        "metadata": {"raw": "model is at capacity"},
-    }
-    cases = [
-        (said, FailureKind.RATE_LIMITED, "Provider returned error: model is at capacity"),
-        ({"message": "no credit", "code": "402"}, FailureKind.SPENT, "no credit"),
-        ({"message": "upstream failed", "code": 17}, FailureKind.HTTP, "upstream failed"),
-        ("upstream failed", FailureKind.HTTP, "upstream failed"),
-    ]
-    for error, kind, words in cases:
-        judge_server.behave(fault={"body": orjson.dumps({"error": error}).decode()})
-        failure = failed_call(client_of(judge_server)).failure
-        assert failure.kind == kind
-        assert failure.detail == f"HTTP 200, and the server reports an error: {words}"
-
-
-def test_a_spent_budget_is_told_from_other_refusals(judge_server):
-    """Budgets and quotas are the account's state; a rate limit, a limit of the request and a text
-    that is quoted are not.
-    """
-    litellm = {"message": "Budget has been exceeded! Max budget: 1.0", "type": "budget_exceeded"}
-    openai = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
-    google = {"message": "You exceeded your current quota: 10 per minute", "code": 429}
-    quoted = {"message": "invalid message content: " + "word " * 30 + "insufficient credits"}
-    cases = [
-        (402, {"message": "Payment required"}, FailureKind.SPENT),
-        (400, litellm, FailureKind.SPENT),
-        (429, openai, FailureKind.SPENT),
-        (403, {"message": "Key limit exceeded (total limit)"}, FailureKind.SPENT),
-        (400, {"message": "Your credit balance is too low"}, FailureKind.SPENT),
-        (429, google, FailureKind.RATE_LIMITED),
-        (400, {"message": "token budget of the reply is too small"}, FailureKind.REFUSED),
-        (400, quoted, FailureKind.REFUSED),
-        (422, {"message": "insufficient credits"}, FailureKind.REFUSED),
-    ]
-    for status, error, kind in cases:
-        judge_server.behave(
-            fault={"status": status, "body": orjson.dumps({"error": error}).decode()}
-        )
-        found = failed_call(client_of(judge_server))
-        assert found.failure.kind == kind
-        assert found.may_pass is (kind != FailureKind.REFUSED)
+    for *counts, usage in SERVERS["usage"]:
+        reply = completion(usage=json.loads(usage))
+        assert [reply.prompt_tokens or "unknown", reply.completion_tokens or "unknown"] == counts
 
 
 def test_the_choice_with_index_0_is_read():
@@ -416,47 +224,47 @@ def test_the_choice_with_index_0_is_read():
 
 def test_text_parts_are_read():
     """The text parts of a content list are the answer; other parts are not."""
-    thinking = {
-        "type": "thinking",
-        "thinking": [{"type": "text", "text": "Hm."}],
-    }
-    content = [
-        thinking,
-        {"type": "text", "text": "o"},
-        {"type": "image_url"},
-        7,
-        {"type": "text", "text": "k"},
-    ]
-    assert parse_completion({"choices": [{"message": {"content": content}}]}).text == "ok"
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    said = [{"type": "text", "text": text} for text in "ok"]
+    assert completion([thinking, said[0], {"type": "image_url"}, 7, said[1]]).text == "ok"
 
 
 def test_the_context_of_a_model_is_read_as_servers_tell_it():
     """An adapter has that of its base model; a number that is no count of tokens is not told."""
     cards = [
         {"id": "vllm", "max_model_len": 32768},
-        {
-            "id": "lora",
-            "parent": "vllm",
-            "max_model_len": None,
-        },
+        {"id": "lora", "parent": "vllm", "max_model_len": None},
         {"id": "openrouter", "context_length": 131072},
         {"id": "groq", "context_window": 8192},
         {"id": "openai"},
         {"id": "odd", "max_model_len": "many"},
         {"id": "orphan", "parent": "gone"},
     ]
-    told = {
-        "vllm": 32768,
-        "lora": 32768,
-        "openrouter": 131072,
-        "groq": 8192,
-    }
-    assert (
-        parse_models({"data": cards})
-        == {
-            "openai": None,
-            "odd": None,
-            "orphan": None,
-        }
-        | told
-    )
+    contexts = parse_models({"data": cards})
+    assert [contexts[card["id"]] for card in cards] == [
+        32768,
+        32768,
+        131072,
+        8192,
+        None,
+        None,
+        None,
+    ]
+
+
+def test_the_context_is_read_in_the_words_of_each_server():
+    """The limit is told from the request's own numbers; without one, length is still the cause."""
+    for status, words, *context in SERVERS["too_long"]:
+        assert parse_too_long(status, {"message": words}, words) == TooLong(*context), words
+
+
+def test_a_refusal_for_another_reason_says_nothing_about_length():
+    """Tokens, limits and numbers occur in other errors, too."""
+    for status, words in SERVERS["other"]:
+        assert parse_too_long(status, {"message": words}, words) is None, words
+
+
+def test_numbers_in_the_body_come_before_words():
+    """llama.cpp names context and prompt in fields, whatever its message says."""
+    error = {"type": "exceed_context_size_error", "n_prompt_tokens": 5_000, "n_ctx": 4_096}
+    assert parse_too_long(400, error, "request refused") == TooLong(4_096, 5_000)

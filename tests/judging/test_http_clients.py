@@ -4,16 +4,17 @@ import asyncio
 import contextlib
 import gzip
 import io
-import os
 import ssl
-import subprocess
 import sys
 import zlib
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
+import calling
 import orjson
 import pytest
 from batch_server import serving
+from calling import BODY, KEY, TIMEOUT_S, complete, failed_call, use
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -21,19 +22,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from small_server import answering, answering_each
 
 from genrm_cli.errors import UsageError
-from genrm_cli.judging.client import CallError, JudgeClient
+from genrm_cli.judging.http.choice import _find_class
 from genrm_cli.judging.http.interface import MAX_REPLY_BYTES, HttpOptions, HttpReply
 from genrm_cli.judging.http.over_httpx import HttpxClient
 from genrm_cli.verdicts import FailureKind
 
-KEY = "sk-local-0123456789abcdef"
-BODY = orjson.dumps(
-    {
-        "model": "m",
-        "messages": [{"role": "user", "content": "Say ok."}],
-    }
-)
-TIMEOUT_S = 10.0
 COMPLETION = {"choices": [{"message": {"content": "ok"}}]}
 # As `openssl req -x509 -newkey ec -nodes -subj /CN=localhost -addext subjectAltName=...` makes it:
 # an authority and a server in one.
@@ -60,39 +53,14 @@ oRBKiBaiHiLiNWA5iB/DJXwY04TdOGVErbq0r7APijY=
 @pytest.fixture(params=["pyreqwest", "httpx"])
 def open_client(request):
     """Return what opens a client of a URL, over each library in turn."""
-
-    def open_client(base_url, **changes):
-        fields = {
-            "api_key": None,
-            "connect_timeout_s": 2,
-            "max_connections": 4,
-        }
-        fields["http_client"] = request.param
-        return JudgeClient(base_url, **{**fields, **changes})
-
-    return open_client
+    return partial(calling.open_client, http_client=request.param)
 
 
-def use(client, act):
-    """Open a client, use it and close it."""
-
-    async def run():
-        async with client:
-            return await act(client)
-
-    return asyncio.run(run())
-
-
-def complete(client, timeout_s=TIMEOUT_S):
-    """Make one call."""
-    return use(client, lambda client: client.complete(BODY, timeout_s))
-
-
-def failed_call(client, timeout_s=TIMEOUT_S):
-    """Make one call that must fail."""
-    with pytest.raises(CallError) as caught:
-        complete(client, timeout_s)
-    return caught.value
+@pytest.fixture
+def without_proxy(monkeypatch):
+    """Keep the proxies of this machine out of a test."""
+    for name in ("HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
 
 
 def test_a_call_is_json_with_the_key(open_client):
@@ -273,11 +241,10 @@ def test_a_batch_is_uploaded_and_fetched(open_client):
     assert max(fetched) <= 1_000_000
 
 
+@pytest.mark.usefixtures("without_proxy")
 def test_the_proxy_of_the_environment_is_used(open_client, monkeypatch):
     """Calls go through http_proxy, without a scheme too, except to hosts that no_proxy names."""
     with answering((200, {}, COMPLETION), (200, {}, COMPLETION)) as (url, seen):
-        for name in ("HTTP_PROXY", "NO_PROXY", "ALL_PROXY", "all_proxy"):
-            monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("http_proxy", url.removeprefix("http://"))
         monkeypatch.setenv("no_proxy", "judge.example")
         complete(open_client("http://judge.invalid/v1"))
@@ -290,10 +257,9 @@ def test_the_proxy_of_the_environment_is_used(open_client, monkeypatch):
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.usefixtures("without_proxy")
 def test_a_judge_on_this_machine_is_called_directly(open_client, monkeypatch, host):
     """No proxy sees its prompts, whatever the environment says."""
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with answering((200, {}, COMPLETION)) as (url, seen):
@@ -302,12 +268,11 @@ def test_a_judge_on_this_machine_is_called_directly(open_client, monkeypatch, ho
     assert len(seen) == 1
 
 
+@pytest.mark.usefixtures("without_proxy")
 def test_what_a_proxy_answers_names_the_proxy(open_client, monkeypatch):
     """Its page and its refused connection are not told as the judge's; what the judge's server says
     through it is.
     """
-    for name in ("HTTP_PROXY", "NO_PROXY", "no_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
     said = {"error": {"message": "no such key"}}
     with answering((403, {}, b"<html>Forbidden</html>"), (403, {}, said)) as (url, _):
         monkeypatch.setenv("http_proxy", url.replace("://", "://user:s3cret@"))
@@ -364,10 +329,9 @@ def test_many_packed_members_cost_linear_time():
     assert "101 members" in str(empty.fault)
 
 
+@pytest.mark.usefixtures("without_proxy")
 def test_the_password_of_a_proxy_is_not_shown(monkeypatch):
     """An invalid proxy is named without its user, even where the error quotes the password."""
-    for name in ("HTTP_PROXY", "NO_PROXY", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
     for proxy in ("http://user:s3cret@proxy:99999x", "http://user:s3cret/2@proxy"):
         monkeypatch.setenv("http_proxy", proxy)
         with pytest.raises(ValueError, match="the proxy proxy") as caught:
@@ -394,7 +358,7 @@ def test_a_server_that_signed_its_own_certificate_is_trusted_by_name(
 
         def client():
             place = url.replace("127.0.0.1", "localhost")
-            return JudgeClient(place, None, 2, 1, http_client)
+            return calling.open_client(place, http_client)
 
         monkeypatch.setenv("SSL_CERT_FILE", str(own_certificate))
         assert complete(client()).text == "ok"
@@ -440,9 +404,9 @@ def test_a_private_authority_is_trusted_by_both_clients(
     with answering_each(lambda _: (200, {}, COMPLETION), context) as (url, _):
         place = url.replace("127.0.0.1", "localhost")
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
-        assert complete(JudgeClient(place, None, 2, 1, http_client)).text == "ok"
+        assert complete(calling.open_client(place, http_client)).text == "ok"
         monkeypatch.delenv("SSL_CERT_FILE")
-        error = failed_call(JudgeClient(place, None, 2, 1, http_client))
+        error = failed_call(calling.open_client(place, http_client))
     assert error.failure.kind == FailureKind.CONNECTION
 
 
@@ -450,7 +414,7 @@ def test_what_pyreqwest_cannot_trust_names_the_client_that_can(own_certificate, 
     """It takes no authority for a server; the error says what to set."""
     monkeypatch.setenv("SSL_CERT_FILE", str(own_certificate))
     with pytest.raises(UsageError, match=r"SSL_CERT_FILE=.* http_client='httpx'"):
-        JudgeClient("https://localhost/v1", None, 2, 1, "pyreqwest")
+        calling.open_client("https://localhost/v1", "pyreqwest")
 
 
 def test_a_bundle_that_is_none_is_a_usage_error(open_client, tmp_path, monkeypatch):
@@ -463,37 +427,23 @@ def test_a_bundle_that_is_none_is_a_usage_error(open_client, tmp_path, monkeypat
             open_client("https://localhost/v1")
 
 
+@pytest.fixture
+def without_pyreqwest(monkeypatch):
+    """Make the imports fail that would find it."""
+    for name in list(sys.modules):
+        if name.startswith("pyreqwest"):
+            monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "genrm_cli.judging.http.over_pyreqwest", raising=False)
+    _find_class.cache_clear()
+    yield
+    _find_class.cache_clear()
+
+
+@pytest.mark.usefixtures("without_pyreqwest")
 def test_httpx_calls_where_pyreqwest_is_not_installed(judge_server):
     """`auto` falls back and says so; pyreqwest by name is an error, which names what is missing."""
-    code = """if True:
-        import asyncio, sys
-        sys.modules["pyreqwest"] = None
-        from genrm_cli.errors import UsageError
-        from genrm_cli.judging.client import JudgeClient
-
-        async def call(http_client):
-            async with JudgeClient(sys.argv[1], None, 2, 1, http_client=http_client) as client:
-                print(client.library, (await client.complete(sys.argv[2].encode(), 60)).text)
-
-        asyncio.run(call("auto"))
-        try:
-            asyncio.run(call("pyreqwest"))
-        except UsageError as error:
-            print(error)
-    """
-    ended = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            code,
-            judge_server.base_url,
-            BODY.decode(),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ,
-    )
-    first, second = ended.stdout.splitlines()
-    assert first == "httpx ok"
-    assert "http_client='pyreqwest' cannot be imported: " in second
+    client = calling.open_client(judge_server.base_url)
+    assert client.library == "httpx"
+    assert complete(client).text == "ok"
+    with pytest.raises(UsageError, match="http_client='pyreqwest' cannot be imported: "):
+        calling.open_client(judge_server.base_url, "pyreqwest")
