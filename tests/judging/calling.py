@@ -9,6 +9,7 @@ import pytest
 
 from genrm_cli.judging.client import CallError, JudgeClient
 from genrm_cli.judging.requests import Reply
+from genrm_cli.verdicts import FailureKind
 
 KEY = "sk-local-0123456789abcdef"
 BODY = orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "Say ok."}]})
@@ -42,3 +43,11 @@ def failed_call(client: JudgeClient, timeout_s: float = TIMEOUT_S) -> CallError:
     with pytest.raises(CallError) as caught:
         complete(client, timeout_s)
     return caught.value
+
+
+def check_passing(error: CallError, kind: FailureKind, words: str = "") -> None:
+    """Check that a failure may pass, is of a kind, and says something."""
+    assert error.failure.kind == kind
+    assert error.may_pass is True
+    assert error.failure.detail
+    assert words in error.failure.detail

@@ -14,7 +14,7 @@ import calling
 import orjson
 import pytest
 from batch_server import serving
-from calling import BODY, KEY, TIMEOUT_S, complete, failed_call, use
+from calling import BODY, KEY, TIMEOUT_S, check_passing, complete, failed_call, use
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -82,17 +82,13 @@ def test_a_reset_is_a_connection_failure(open_client, judge_server, reset):
     """A connection that breaks, even in the middle of a reply, is a failure that may pass."""
     judge_server.behave(fault={"reset": reset})
     error = failed_call(open_client(judge_server.base_url))
-    assert error.failure.kind == FailureKind.CONNECTION
-    assert error.may_pass is True
-    assert error.failure.detail
+    check_passing(error, FailureKind.CONNECTION)
 
 
 def test_a_refused_connection_says_so(open_client):
     """The failure names the cause, not only that something failed."""
     error = failed_call(open_client("http://127.0.0.1:9/v1"))
-    assert error.failure.kind == FailureKind.CONNECTION
-    assert error.may_pass is True
-    assert "refused" in error.failure.detail
+    check_passing(error, FailureKind.CONNECTION, "refused")
 
 
 @pytest.mark.parametrize("fault", [{"hang": True}, {"trickle_s": 0.05}])
@@ -100,9 +96,7 @@ def test_the_call_timeout_covers_the_whole_call(open_client, judge_server, fault
     """A reply that never comes, or comes byte by byte, ends at the limit for the call."""
     judge_server.behave(fault=fault)
     error = failed_call(open_client(judge_server.base_url), 0.3)
-    assert error.failure.kind == FailureKind.TIMEOUT
-    assert error.may_pass is True
-    assert "0.3 s" in error.failure.detail
+    check_passing(error, FailureKind.TIMEOUT, "0.3 s")
     judge_server.wait_until(lambda stats: stats["in_flight"] == 0)
 
 
@@ -137,9 +131,7 @@ def test_a_body_without_end_is_cut_off(open_client, judge_server, packed):
         }
     )
     error = failed_call(open_client(judge_server.base_url), 60)
-    assert error.failure.kind == FailureKind.BAD_BODY
-    assert error.may_pass is True
-    assert "longer" in error.failure.detail
+    check_passing(error, FailureKind.BAD_BODY, "longer")
 
 
 def test_packed_replies_are_read(open_client):
@@ -157,17 +149,16 @@ def test_packed_replies_are_read(open_client):
         assert complete(open_client(url)).text == "ok"
         for _ in bad:
             error = failed_call(open_client(url))
-            assert error.failure.kind == FailureKind.BAD_BODY
-            assert error.may_pass is True
+            check_passing(error, FailureKind.BAD_BODY)
 
 
 def test_a_bomb_is_unpacked_no_further_than_the_limit():
     """However much a small body would unpack to, it ends with one piece beyond the limit, and
     nothing of it is kept: the traceback of a failed call lives for a while.
     """
-    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS | 16)
     zeros = bytes(1_000_000)
-    bomb = b"".join(packer.compress(zeros) for _ in range(50)) + packer.flush()
+    bomb = b"".join(packer.compress(zeros) for _ in range(34)) + packer.flush()
     reply = HttpReply(200, {"content-encoding": "gzip"}, None)
     assert not reply.feed(bomb)
     assert reply.fault is not None
@@ -183,7 +174,7 @@ def test_a_bomb_is_unpacked_no_further_than_the_limit():
     for start in range(0, len(bomb), 1_000):
         assert reply.feed(bomb[start : start + 1_000])
     reply.end()
-    assert written == 50_000_000
+    assert written == 34_000_000
     assert reply.fault is None
     assert reply.body == b""
 
