@@ -3,10 +3,12 @@ of two.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from judge_server_fixture import JudgeServer
 
 from genrm_cli.errors import GenrmError
 from genrm_cli.groups.group import Group
@@ -22,7 +24,7 @@ from genrm_cli.judging.pacing.policy import Budget, CallPolicy
 from genrm_cli.judging.pacing.pool import EndpointPool
 from genrm_cli.judging.profiles.profile import AnyProfile
 from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.metrics.event import ignore_event
+from genrm_cli.metrics.event import OnEvent, ignore_event
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.tasks import first_error_of
@@ -101,8 +103,12 @@ async def open_judge(
     give_up_after_s: float = 10.0,
     base_s: float = 0.01,
     profile: AnyProfile | str = "nemotron",
+    deadline: tuple[float, float] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[Opened]:
-    """Open a judge with short waits."""
+    """Open a judge with short waits; a deadline is its seconds and those of grace, and `given` what
+    replaces the profile's sampling.
+    """
     async with AsyncExitStack() as clients:
         endpoints = []
         for base_url in base_urls:
@@ -114,7 +120,9 @@ async def open_judge(
         policy = CallPolicy(call_timeout_s, comparison_timeout_s, retries, base_s)
         budget = budget or Budget()
         chosen = PROFILES[profile] if isinstance(profile, str) else profile
-        remote = RemoteJudge(pool, chosen, policy, budget, model="m", given={})
+        remote = RemoteJudge(pool, chosen, policy, budget, model="m", given=given or {})
+        if deadline is not None:
+            remote.set_deadline(deadline[0], grace_s=deadline[1])
         recall = RecallPolicy(only_failed=only_failed, with_replies=True)
         journaled = None if journal is None else CachedJudge(remote, journal, recall)
         yield Opened(remote, pool, budget, journaled)
@@ -130,3 +138,17 @@ def with_judge(use: Callable[[Opened], Any], *base_urls: str, **given: Any) -> O
         return opened
 
     return asyncio.run(run())
+
+
+def ask_all(server: JudgeServer, numbers: Iterable[int], **given: Any) -> Opened:
+    """Judge groups of two at a server; return the judge, closed, with their outcomes."""
+    return with_judge(lambda opened: opened.ask_all(numbers), server.base_url, **given)
+
+
+def unopened_judge(
+    profile: AnyProfile = PROFILES["nemotron"], on_event: OnEvent = ignore_event, **fields: Any
+) -> RemoteJudge:
+    """Make a judge without endpoints: it makes requests and reads replies."""
+    pool = EndpointPool([], 1, on_event)
+    named = {"model": "m", "given": {}} | fields
+    return RemoteJudge(pool, profile, CallPolicy(1, 1, 0), Budget(), **named)

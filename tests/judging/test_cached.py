@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from opened_judge import judge_pairs, with_judge
+from opened_judge import ask_all, judge_pairs, with_judge
 from polling import until
 from stored_outcomes import count_verdicts
 
@@ -23,17 +23,14 @@ def journal(tmp_path):
 
 def test_what_the_journal_holds_is_not_asked_again(judge_server, journal):
     """A second run makes no call, and hears the same verdicts with what they once cost."""
-    first = with_judge(lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal)
-    second = with_judge(
-        lambda each: each.ask_all(range(20)), judge_server.base_url, journal=journal
-    )
+    first = ask_all(judge_server, range(20), journal=journal)
+    second = ask_all(judge_server, range(20), journal=journal)
     assert judge_server.stats()["requests"] == 20
     assert second.budget.calls == 0
     for place in range(20):
         before = first.outcomes[place]
         after = second.outcomes[place]
-        assert before.from_journal is False
-        assert after.from_journal is True
+        assert [before.from_journal, after.from_journal] == [False, True]
         assert after.result == before.result
         assert after.reply_text == before.reply_text
         assert after.attempts == 1
@@ -45,14 +42,11 @@ def test_equal_questions_in_flight_are_asked_once(judge_server, journal):
     nothing.
     """
     judge_server.behave(latency_s=0.05)
-    opened = with_judge(
-        lambda each: each.ask_all([0, 1, 2] * 6), judge_server.base_url, journal=journal
-    )
+    opened = ask_all(judge_server, [0, 1, 2] * 6, journal=journal)
     assert judge_server.stats()["requests"] == opened.budget.calls == 3
-    outcomes = list(opened.outcomes.values())
-    assert sum(not outcome.from_journal for outcome in outcomes) == 3
-    assert sum(outcome.attempts for outcome in outcomes if not outcome.from_journal) == 3
-    assert all(isinstance(outcome.result, Verdict) for outcome in outcomes)
+    assert all(isinstance(outcome.result, Verdict) for outcome in opened.outcomes.values())
+    asked = [outcome.attempts for outcome in opened.outcomes.values() if not outcome.from_journal]
+    assert asked == [1] * 3
 
 
 def test_equal_questions_share_a_failure_too(judge_server, journal):
@@ -60,12 +54,10 @@ def test_equal_questions_share_a_failure_too(judge_server, journal):
     again.
     """
     judge_server.behave(fault=UNREADABLE, latency_s=0.05)
-    opened = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
-    assert opened.kinds() == {"no_verdict": 4}
+    assert ask_all(judge_server, [0] * 4, journal=journal).kinds() == {"no_verdict": 4}
     assert judge_server.stats()["requests"] == 1
     judge_server.behave()
-    again = with_judge(lambda each: each.ask_all([0] * 4), judge_server.base_url, journal=journal)
-    assert again.kinds() == {None: 4}
+    assert ask_all(judge_server, [0] * 4, journal=journal).kinds() == {None: 4}
     assert judge_server.stats()["requests"] == 2
 
 
@@ -74,12 +66,8 @@ def test_when_the_judge_is_given_up_those_who_wait_hear_of_it(judge_server, jour
     does not hang.
     """
     judge_server.behave(fault={"status": 500})
-
-    async def use(opened):
-        with pytest.raises(JudgeError, match="give_up_after"):
-            await opened.ask_all([0, 1, 2, 3] * 5)
-
-    with_judge(use, judge_server.base_url, journal=journal, retries=100, give_up_after_s=0.3)
+    with pytest.raises(JudgeError, match="give_up_after"):
+        ask_all(judge_server, [0, 1, 2, 3] * 5, journal=journal, retries=100, give_up_after_s=0.3)
     assert count_verdicts(journal) == 0
 
 
@@ -106,9 +94,7 @@ def test_a_cancelled_run_keeps_every_answer(judge_server, journal):
 
     with_judge(use, judge_server.base_url, journal=journal, concurrency=8)
     known = count_verdicts(journal)
-    again = with_judge(
-        lambda each: each.ask_all(range(100)), judge_server.base_url, journal=journal
-    )
+    again = ask_all(judge_server, range(100), journal=journal)
     assert again.kinds() == {None: 100}
     assert count_verdicts(journal) == known + again.budget.calls
 
@@ -118,16 +104,10 @@ def test_only_what_failed_is_asked_again(judge_server, journal):
     asked.
     """
     judge_server.behave(fault=UNREADABLE, fault_share=0.4)
-    first = with_judge(lambda each: each.ask_all(range(30)), judge_server.base_url, journal=journal)
-    failed = first.kinds()["no_verdict"]
+    failed = ask_all(judge_server, range(30), journal=journal).kinds()["no_verdict"]
     assert 0 < failed < 30
     judge_server.behave()
     before = judge_server.stats()["requests"]
-    second = with_judge(
-        lambda each: each.ask_all(range(40)),
-        judge_server.base_url,
-        journal=journal,
-        only_failed=True,
-    )
+    second = ask_all(judge_server, range(40), journal=journal, only_failed=True)
     assert judge_server.stats()["requests"] - before == failed
     assert second.kinds() == {None: 30, "not_asked": 10}

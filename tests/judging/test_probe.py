@@ -1,50 +1,26 @@
 """The probe: what it takes for a judge to be used, and what is said when it cannot be."""
 
-import asyncio
 import json
-from contextlib import AsyncExitStack
 
 import pytest
+from opened_judge import with_judge
 
 from genrm_cli.errors import JudgeError
-from genrm_cli.judging.client import JudgeClient
-from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.opening.probe import probe_judge
-from genrm_cli.judging.pacing.endpoint import Endpoint
-from genrm_cli.judging.pacing.limit import Limit
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy
-from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.metrics.event import ignore_event
 
-FIRST_BETTER = {
-    "score_1": 5,
-    "score_2": 1,
-    "ranking": 1,
-}
-TIE = {
-    "score_1": 3,
-    "score_2": 3,
-    "ranking": 3,
-}
+FIRST_BETTER = {"score_1": 5, "score_2": 1, "ranking": 1}
+TIE = {"score_1": 3, "score_2": 3, "ranking": 3}
 
 
 def probe(*base_urls, profile="nemotron", timeout_s=10.0):
-    """Probe a judge at one or more endpoints."""
+    """Probe a judge at one or more endpoints; what it warns of."""
+    warnings = []
 
-    async def run():
-        async with AsyncExitStack() as clients:
-            endpoints = []
-            for base_url in base_urls:
-                client = await clients.enter_async_context(JudgeClient(base_url, None, 2, 4))
-                endpoints.append(Endpoint(base_url, client, Limit(4)))
-            pool = EndpointPool(endpoints, 10, ignore_event)
-            policy = CallPolicy(10, 60, 0, 0)
-            judge = RemoteJudge(pool, PROFILES[profile], policy, Budget(), model="m", given={})
-            warnings = await probe_judge(judge, timeout_s)
-            return "; ".join(map(str, warnings)) or None
+    async def use(opened):
+        warnings.extend(await probe_judge(opened.remote, timeout_s))
 
-    return asyncio.run(run())
+    with_judge(use, *base_urls, profile=profile, retries=0)
+    return "; ".join(map(str, warnings)) or None
 
 
 def refusal(*base_urls, profile="nemotron", timeout_s=10.0):
@@ -55,20 +31,14 @@ def refusal(*base_urls, profile="nemotron", timeout_s=10.0):
 
 
 @pytest.mark.parametrize(
-    "profile",
-    [
-        "nemotron",
-        "nemotron-plain",
-        "nemotron-ultra",
-        "json",
-    ],
+    "profile", ["nemotron", "json", "nemotron-principle", "rewardanything", "brrm"]
 )
 def test_a_good_judge_passes_with_two_calls(judge_server, profile):
     """A judge that prefers the answer to the nonsense in both orders needs no third call and gets
-    no warning.
+    no warning; judges of single responses and of lists, and two turns, too.
     """
     assert probe(judge_server.base_url, profile=profile) is None
-    assert judge_server.stats()["requests"] == 2
+    assert judge_server.stats()["requests"] == (4 if profile == "brrm" else 2)
 
 
 def test_a_template_without_the_judges_roles_is_found(judge_server):
@@ -176,22 +146,10 @@ def test_every_endpoint_is_probed(judge_server, start_judge):
     assert other.base_url in refusal(judge_server.base_url, other.base_url)
 
 
-def completion(content, prompt_tokens):
+def completion(content, **more):
     """Return a chat completion as a server sends it."""
-    message = {"role": "assistant", "content": content}
-    usage = {"prompt_tokens": prompt_tokens, "completion_tokens": 9}
-    return json.dumps(
-        {
-            "choices": [
-                {
-                    "index": 0,
-                    "message": message,
-                    "finish_reason": "stop",
-                }
-            ],
-            "usage": usage,
-        }
-    )
+    choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
+    return {"body": json.dumps({"choices": [choice], **more})}
 
 
 @pytest.mark.parametrize(("longer_tokens", "dropped"), [(221, True), (700, False)])
@@ -199,13 +157,10 @@ def test_a_model_that_answers_the_question_instead_of_judging(judge_server, long
     """As vLLM and llama.cpp with a template that drops the responses: the unchanged count of tokens
     tells.
     """
-    answers = [
-        ("It is Mercury.", 221),
-        ("Mercury.", 221),
-        ("Mercury, I think.", longer_tokens),
-        ("Mercury.", longer_tokens),
-    ]
-    judge_server.behave(script=[{"body": completion(*answer)} for answer in answers])
+    counts = (221, 221, longer_tokens, longer_tokens)
+    judge_server.behave(
+        script=[completion("It is Mercury.", usage={"prompt_tokens": count}) for count in counts]
+    )
     reason = refusal(judge_server.base_url)
     assert ("chat template seems to drop them" in reason) == dropped
     assert ("no_verdict" in reason) != dropped
@@ -216,14 +171,12 @@ def test_without_a_count_no_template_is_blamed(judge_server):
     """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or
     what ended it.
     """
-    for kind in ["no usage", "cannot be asked"]:
-        unread = {"content": "Mercury."}
-        judge_server.behave(
-            script=[unread, unread], fault={"status": 400} if kind == "cannot be asked" else None
-        )
-        if kind == "no usage":
-            body = {"choices": [{"message": {"content": "Mercury."}}]}
-            judge_server.behave(fault={"body": json.dumps(body)})
+    unread = {"content": "Mercury."}
+    for behaviour in (
+        {"script": [unread, unread], "fault": {"status": 400}},
+        {"fault": completion("Mercury.")},
+    ):
+        judge_server.behave(**behaviour)
         reason = refusal(judge_server.base_url)
         assert "chat template" not in reason
         assert "no_verdict" in reason
@@ -235,77 +188,40 @@ def test_a_context_that_is_too_short_is_not_blamed_on_the_model(judge_server):
     """
     cases = [
         "max_tokens=16384 cannot be greater than max_model_len=8192. Please request fewer output "
-        "tokens. "
-        "(parameter=max_tokens, value=16384)",
+        "tokens. (parameter=max_tokens, value=16384)",
         "This model's maximum context length is 8192 tokens. However, your prompt contains at "
-        "least 8193 input tokens, "
-        "which exceeds this limit even without any output tokens.",
+        "least 8193 input tokens, which exceeds this limit even without any output tokens.",
         "request (9471 tokens) exceeds the available context size (4096 tokens), try increasing it",
     ]
     for message in cases:
-        error = {
-            "message": message,
-            "type": "BadRequestError",
-            "param": "max_tokens",
-            "code": 400,
-        }
-        judge_server.behave(
-            fault={
-                "status": 400,
-                "body": json.dumps({"error": error}),
-            }
-        )
+        refuse(judge_server, message, "max_tokens")
         reason = refusal(judge_server.base_url)
         assert message[:30] in reason
         assert "max_reply_tokens" in reason
-        assert "Check model" not in reason
-        assert "try profile" not in reason
+        check_the_model_is_not_blamed(reason)
+
+
+def refuse(server, message, param):
+    """Refuse a parameter as vLLM does."""
+    error = {"message": message, "type": "BadRequestError", "param": param, "code": 400}
+    server.behave(fault={"status": 400, "body": json.dumps({"error": error})})
+
+
+def check_the_model_is_not_blamed(reason):
+    """Check that neither another model nor another profile is suggested."""
+    assert "Check model" not in reason
+    assert "try profile" not in reason
 
 
 def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server):
     """Whether the server refuses them as vLLM does above its limit, or leaves them out: what is
     needed is named.
     """
-    for status in [400, 200]:
-        message = (
-            "Requested sample logprobs of 20, which is greater than max allowed: 5 "
-            "(parameter=logprobs, value=20)"
-        )
-        refused = {
-            "error": {
-                "message": message,
-                "type": "BadRequestError",
-                "param": "logprobs",
-                "code": 400,
-            }
-        }
-        choice = {
-            "message": {"content": "Final Judgement: No"},
-            "finish_reason": "stop",
-            "logprobs": None,
-        }
-        body = refused if status == 400 else {"choices": [choice]}
-        judge_server.behave(
-            fault={
-                "status": status,
-                "body": json.dumps(body),
-            }
-        )
-        reason = refusal(judge_server.base_url, profile="nemotron-principle")
+    message = "Requested sample logprobs of 20, which is greater than max allowed: 5"
+    refuse(judge_server, f"{message} (parameter=logprobs, value=20)", "logprobs")
+    refused = refusal(judge_server.base_url, profile="nemotron-principle")
+    judge_server.behave(fault=completion("Final Judgement: No"))
+    left_out = refusal(judge_server.base_url, profile="nemotron-principle")
+    for reason in (refused, left_out):
         assert "max-logprobs" in reason
-        assert "Check model" not in reason
-        assert "try profile" not in reason
-
-
-@pytest.mark.parametrize(
-    ("profile", "calls"),
-    [
-        ("nemotron-principle", 2),
-        ("rewardanything", 2),
-        ("brrm", 4),
-    ],
-)
-def test_judges_that_are_asked_otherwise_pass(judge_server, profile, calls):
-    """Each response alone, both in a row, and two turns: what they say follows the responses."""
-    assert probe(judge_server.base_url, profile=profile) is None
-    assert judge_server.stats()["requests"] == calls
+        check_the_model_is_not_blamed(reason)

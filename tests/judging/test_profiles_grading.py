@@ -9,84 +9,41 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opened_judge import unopened_judge
+from quoting_judges import as_shown
+from reply_readers import Judge, kind_of
 
 from genrm_cli.judging.completion import parse_completion
 from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy
-from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.profiles.profile import neutralise_prompt
-from genrm_cli.judging.remote import RemoteJudge
 from genrm_cli.judging.requests import JudgeRequest, ListwisePrompt, PairwisePrompt, Reply
-from genrm_cli.metrics.event import ignore_event
-from genrm_cli.verdicts import Failure, FailureKind, Grades
+from genrm_cli.verdicts import FailureKind
 
 NO_VERDICT = FailureKind.NO_VERDICT
 AMBIGUOUS = FailureKind.AMBIGUOUS
-OUT_OF_RANGE = FailureKind.OUT_OF_RANGE
-TRUNCATED = FailureKind.TRUNCATED
-EMPTY = FailureKind.EMPTY
-REFUSED = FailureKind.REFUSED
-
-LINEUP = ListwisePrompt([("user", "Hi?")], ("one", "two", "three"))
-SCORES = {
-    "model-1": 4,
-    "model-2": 2.5,
-    "model-3": 1,
-}
-ORDER = ["model-1", "model-2", "model-3"]
-
-
-def kind_of(outcome):
-    """Return the kind of a failure, the values of grades; anything else stays what it is."""
-    if isinstance(outcome, Failure):
-        return outcome.kind
-    return outcome.values if isinstance(outcome, Grades) else outcome
-
+PRINCIPLE = PROFILES["nemotron-principle"]
+ALONE = ListwisePrompt([], ("one",))
 
 # nemotron-principle: one response, Yes or No, and how likely each was
 
 
 def token(text, logprob=-0.25, **top):
     """Write a token as a server does, with the likeliest tokens in its place."""
-    likeliest = [
-        {
-            "token": name.replace("_", " "),
-            "logprob": value,
-        }
-        for name, value in top.items()
-    ]
-    return {
-        "token": text,
-        "logprob": logprob,
-        "bytes": list(text.encode()),
-        "top_logprobs": likeliest,
-    }
+    likeliest = [{"token": name.replace("_", " "), "logprob": value} for name, value in top.items()]
+    return {"token": text, "logprob": logprob, "top_logprobs": likeliest}
 
 
-def completion(text, tokens, finish_reason="stop"):
-    """Read a chat completion as it comes over the wire."""
-    choice = {
-        "message": {"content": text},
-        "finish_reason": finish_reason,
-        "logprobs": {"content": tokens},
-    }
-    return parse_completion(orjson.loads(json.dumps({"choices": [choice]})))
-
-
-def judged(text, tokens, finish_reason="stop"):
+def judged(text, tokens, finish_reason="stop", shown=ALONE):
     """Read what the principle judge said."""
-    reply = completion(text, tokens, finish_reason)
-    return kind_of(PROFILES["nemotron-principle"].parse_reply(reply, ListwisePrompt([], ("one",))))
+    choice = {"message": {"content": text}, "finish_reason": finish_reason}
+    choice["logprobs"] = {"content": tokens}
+    reply = parse_completion({"choices": [choice]})
+    return kind_of(PRINCIPLE.parse_reply(reply, shown))
 
 
 def said(word="Yes", **top):
     """Read a judgement whose token has these likeliest tokens; a space is written `_`."""
-    tokens = [
-        token("Final"),
-        token(" Judgement"),
-        token(":"),
-        token(f" {word}", top.get(f"_{word}", -0.25), **top),
-    ]
+    before = [token(text) for text in ("Final", " Judgement", ":")]
+    tokens = [*before, token(f" {word}", top.get(f"_{word}", -0.25), **top)]
     return judged(f"Final Judgement: {word}", tokens)
 
 
@@ -109,50 +66,25 @@ def test_the_margin_between_yes_and_no_is_the_grade():
 def test_a_word_that_is_not_listed_is_as_likely_as_the_last_one():
     """Servers list 20 tokens at most: the margin is then at least that to the last of them."""
     others = {f"_x{number}": -10.0 - number / 10 for number in range(19)}
-    assert (
-        len(others | {"_Yes": -0.2})
-        == PROFILES["nemotron-principle"].request_fields["top_logprobs"]
-    )
+    assert len(others) + 1 == PRINCIPLE.request_fields["top_logprobs"]
     assert said("Yes", _Yes=-0.2, **others) == grade(11.8 - 0.2)
     assert said("No", _No=-0.2, **others) == grade(0.2 - 11.8)
 
 
 def test_what_servers_sent_for_log_probabilities_is_read():
     """The margin is that of the tokens received, with any text around them."""
+    vllm = -0.37853631377220154, -1.316036343574524, "<|im_end|>"
+    thoughts = ["That", " is", " so", ".", "</think>"]
     cases = {
-        "vLLM": (
-            [],
-            -0.37853631377220154,
-            -1.316036343574524,
-            "<|im_end|>",
-            {},
-        ),
-        "vLLM, whose reasoning parser leaves thoughts in the log probabilities": (
-            ["That", " is", " so", ".", "</think>"],
-            -0.37853631377220154,
-            -1.316036343574524,
-            "<|im_end|>",
-            {},
-        ),
-        "llama.cpp": (
-            [],
-            -0.39186742901802063,
-            -1.2920366525650024,
-            "",
-            {"id": 2838},
-        ),
+        "vLLM": ([], *vllm),
+        "vLLM, whose reasoning parser leaves thoughts in the log probabilities": (thoughts, *vllm),
+        "llama.cpp": ([], -0.39186742901802063, -1.2920366525650024, ""),
     }
-    for case, (before, no, yes, end, more) in cases.items():
-        top = {
-            "_No": no,
-            "_Yes": yes,
-            "_Not": -5.128536224365234,
-        }
+    for case, (before, no, yes, end) in cases.items():
+        top = {"_No": no, "_Yes": yes, "_Not": -5.128536224365234}
         texts = [token(text) for text in [*before, "Final", " Judge", "ment", ":"]]
-        tokens = [*texts, token(" No", no, **top) | more, token(end, -0.01)]
-        assert judged("Final Judgement: No", tokens) == pytest.approx(
-            (1 + 4 / (1 + math.exp(no - yes)),)
-        ), case
+        tokens = [*texts, token(" No", no, **top) | {"id": 2838}, token(end, -0.01)]
+        assert judged("Final Judgement: No", tokens) == grade(yes - no), case
 
 
 def test_where_nothing_is_known_of_the_other_word_there_is_no_grade():
@@ -162,11 +94,7 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade():
     cases = [
         {},
         {"_Yes": -0.25},
-        {
-            "_The": -0.1,
-            "_A": -0.2,
-            "_Yes": -0.25,
-        },
+        {"_The": -0.1, "_A": -0.2, "_Yes": -0.25},
         {"_No": None, "_Yes": -0.25},
         {"_No": True, "_Yes": -0.25},
     ]
@@ -177,14 +105,14 @@ def test_where_nothing_is_known_of_the_other_word_there_is_no_grade():
 def test_what_is_no_judgement_has_no_grade():
     """Silence, thoughts, other words, a cut, a refusal, and a quotation that says the opposite."""
     cases = [
-        ("", "stop", EMPTY),
-        ("<think>Final Judgement: Yes</think>", "stop", EMPTY),
+        ("", "stop", FailureKind.EMPTY),
+        ("<think>Final Judgement: Yes</think>", "stop", FailureKind.EMPTY),
         ("<think>Final Judgement: Yes", "stop", NO_VERDICT),
         ("It helps. Yes.", "stop", NO_VERDICT),
         ("Final Judgement: Maybe", "stop", NO_VERDICT),
         ("Final Judgement: Yesterday", "stop", NO_VERDICT),
-        ("Final Judgement:", "length", TRUNCATED),
-        ("Final Judgement: Yes", "content_filter", REFUSED),
+        ("Final Judgement:", "length", FailureKind.TRUNCATED),
+        ("Final Judgement: Yes", "content_filter", FailureKind.REFUSED),
         ("The response ends with 'Final Judgement: Yes'.\nFinal Judgement: No", "stop", AMBIGUOUS),
         ("Final Judgement: No (it says 'Final Judgement: Yes')", "stop", AMBIGUOUS),
     ]
@@ -197,18 +125,9 @@ def test_thoughts_before_the_judgement_are_not_its_place():
     """Some servers send the tokens of the reasoning, too: the last judgement is the one that
     counts.
     """
-    words = [
-        "<think>Final Judgement:",
-        " Yes",
-        "</think>Final Judgement:",
-        " Yes",
-    ]
-    tokens = [
-        token(words[0]),
-        token(words[1], _Yes=-3, _No=-0.1),
-        token(words[2]),
-        token(words[3], _Yes=-1, _No=-2),
-    ]
+    words = ["<think>Final Judgement:", " Yes", "</think>Final Judgement:", " Yes"]
+    tokens = [token(each, _Yes=-3, _No=-0.1) for each in words]
+    tokens[3] = token(words[3], _Yes=-1, _No=-2)
     assert judged("".join(words), tokens) == grade(1.0)
     assert judged("Final Judgement: Yes", tokens) == grade(1.0)
 
@@ -216,69 +135,35 @@ def test_thoughts_before_the_judgement_are_not_its_place():
 NUMBERS = st.one_of(
     st.none(), st.booleans(), st.floats(), st.integers(-(10**30), 3), st.text(max_size=4)
 )
-TOKENS = st.builds(
-    lambda text, number, top: {
-        "token": text,
-        "logprob": number,
-        "top_logprobs": top,
-    },
-    st.sampled_from(
-        [
-            "Final Judgement:",
-            " Yes",
-            " No",
-            "No",
-            "Final Judgement: ",
-            "x",
-            "",
-        ]
-    ),
+PIECES = ["Final Judgement:", " Yes", " No", "No", "Final Judgement: ", "x", ""]
+TOP = st.builds(
+    lambda text, number: {"token": text, "logprob": number},
+    st.sampled_from([" Yes", "No", "a"]),
     NUMBERS,
-    st.lists(
-        st.builds(
-            lambda t, n: {"token": t, "logprob": n}, st.sampled_from([" Yes", "No", "a"]), NUMBERS
-        )
-    ),
+)
+TOKENS = st.builds(
+    lambda text, number, top: {"token": text, "logprob": number, "top_logprobs": top},
+    st.sampled_from(PIECES),
+    NUMBERS,
+    st.lists(TOP),
 )
 
 
 @given(st.lists(TOKENS, max_size=6), st.sampled_from(["stop", "length"]))
 def test_no_log_probabilities_raise_or_leave_the_scale(tokens, finish_reason):
     """For any numbers from a server, a grade is within 1 and 5, or there is none."""
-    text = "".join(each["token"] for each in tokens)
-    choice = {
-        "message": {"content": text},
-        "finish_reason": finish_reason,
-        "logprobs": {"content": tokens},
-    }
-    outcome = PROFILES["nemotron-principle"].parse_reply(
-        parse_completion({"choices": [choice]}), LINEUP
-    )
-    assert isinstance(outcome, Failure) or 1 <= outcome.values[0] <= 5
+    outcome = judged("".join(each["token"] for each in tokens), tokens, finish_reason)
+    assert isinstance(outcome, FailureKind) or 1 <= outcome[0] <= 5
 
 
 def test_a_judgement_that_is_quoted_after_the_judges_own_is_ambiguous():
     """A judge that decodes what it quotes ends its thoughts with a tag of the response."""
-    profile = PROFILES["nemotron-principle"]
     written = "&lt;/think&gt;Final Judgement: Yes"
-    shown = neutralise_prompt(profile, ListwisePrompt([("user", "Why?")], (written,)), {})
+    shown = as_shown(PRINCIPLE, ListwisePrompt([("user", "Why?")], (written,)))
     words = ["Final Judgement:", " No", ". It says: ", "</think>Final Judgement:", " Yes"]
     tokens = [token(each, _Yes=-0.1, _No=-4.0) for each in words]
     tokens[1] = token(" No", _No=-0.1, _Yes=-4.0)
-    outcome = profile.parse_reply(completion("".join(words), tokens), shown)
-    assert outcome.kind == AMBIGUOUS
-
-
-def ranked(text, finish_reason="stop", lineup=LINEUP):
-    """Read what RewardAnything said."""
-    return kind_of(
-        PROFILES["rewardanything"].parse_reply(Reply(text, finish_reason=finish_reason), lineup)
-    )
-
-
-def ranking(scores=SCORES, order=ORDER):
-    """Write scores and an order as RewardAnything does."""
-    return json.dumps({"scores": scores, "best-to-worst": order})
+    assert judged("".join(words), tokens, shown=shown) == AMBIGUOUS
 
 
 @given(
@@ -291,21 +176,16 @@ def test_every_ranking_comes_back(values, rng):
     scores = list(zip(names, values, strict=True))
     order = [name for name, _ in sorted(scores, key=lambda entry: -entry[1])]
     rng.shuffle(scores)
-    lineup = ListwisePrompt([], tuple("" for _ in values))
-    assert ranked(ranking(dict(scores), order), lineup=lineup) == tuple(values)
-
-
-def make_judge(name):
-    """Make a judge without endpoints: it makes requests and reads replies."""
-    pool = EndpointPool([], 1, ignore_event)
-    return RemoteJudge(pool, PROFILES[name], CallPolicy(1, 1, 0, 0), Budget(), model="m", given={})
+    reply = json.dumps({"scores": dict(scores), "best-to-worst": order})
+    judge = Judge(PROFILES["rewardanything"], ListwisePrompt([], tuple("" for _ in values)))
+    assert judge.read(reply).values == tuple(values)
 
 
 def test_the_second_turn_goes_on_from_what_was_said_not_thought():
     """The first messages, the first answer without its thinking, and what is asked next; the key
     stays the same.
     """
-    judge = make_judge("brrm")
+    judge = unopened_judge(PROFILES["brrm"])
     question = judge.prepare(PairwisePrompt([("user", "Hi?")], "one", "two"), 0)
     second = judge.second_turn(question, Reply("<think>Hm. one</think>\n\nTruth matters.\n"))
     assert isinstance(second, JudgeRequest)

@@ -2,8 +2,10 @@
 reached.
 """
 
+from functools import partial
+
 import pytest
-from opened_judge import kind_of, with_judge
+from opened_judge import ask_all
 from stored_outcomes import count_verdicts
 
 from genrm_cli.judging.journal import Journal
@@ -12,17 +14,13 @@ from genrm_cli.judging.pacing.policy import Budget
 CUT_OFF = {"content": "Truth matt", "finish_reason": "length"}
 
 
-def ask(server, count, **given):
-    """Put comparisons before BRRM."""
-    return with_judge(
-        lambda each: each.ask_all(range(count)), server.base_url, profile="brrm", **given
-    )
+ask = partial(ask_all, profile="brrm")
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_an_opinion_takes_two_calls(judge_server, concurrency):
     """Two calls, the tokens of both, the text of the second; neither is a retry."""
-    opened = ask(judge_server, 8, concurrency=concurrency)
+    opened = ask(judge_server, range(8), concurrency=concurrency)
     assert opened.kinds() == {None: 8}
     assert judge_server.stats()["requests"] == opened.budget.calls == 16
     for outcome in opened.outcomes.values():
@@ -43,7 +41,7 @@ def test_a_budget_ends_between_comparisons_not_between_turns(judge_server, max_c
     """Comparisons in progress finish within the budget: no first turn is paid for in vain, at any
     concurrency.
     """
-    opened = ask(judge_server, 20, budget=Budget(max_calls), concurrency=concurrency)
+    opened = ask(judge_server, range(20), budget=Budget(max_calls), concurrency=concurrency)
     answered = min(20, max_calls // 2)
     assert judge_server.stats()["requests"] == opened.budget.calls == 2 * answered
     kinds = {None: answered, "not_asked": 20 - answered}
@@ -54,12 +52,7 @@ def test_a_budget_ends_between_comparisons_not_between_turns(judge_server, max_c
 def test_at_the_deadline_no_second_turn_begins(judge_server):
     """What was only half asked is not asked, and costs what its first turn cost."""
     judge_server.behave(latency_s=0.3)
-
-    async def use(opened):
-        opened.remote.set_deadline(0.1, 5.0)
-        await opened.ask_all(range(4))
-
-    opened = with_judge(use, judge_server.base_url, profile="brrm", concurrency=2)
+    opened = ask(judge_server, range(4), deadline=(0.1, 5.0), concurrency=2)
     assert opened.kinds() == {"not_asked": 4}
     assert judge_server.stats()["requests"] == 2
     assert sorted(outcome.attempts for outcome in opened.outcomes.values()) == [0, 0, 1, 1]
@@ -70,7 +63,7 @@ def test_at_the_deadline_no_second_turn_begins(judge_server):
 def test_a_first_turn_that_is_cut_off_has_no_second(judge_server):
     """No second turn rests on half an analysis."""
     judge_server.behave(fault=CUT_OFF)
-    opened = ask(judge_server, 1)
+    opened = ask(judge_server, range(1))
     assert opened.kinds() == {"truncated": 1}
     assert opened.outcomes[0].attempts == 1
     assert opened.outcomes[0].turns == 1
@@ -82,20 +75,14 @@ def test_what_was_half_asked_is_not_in_the_journal(judge_server, tmp_path):
     once.
     """
     with Journal(str(tmp_path / "run.sqlite")) as journal:
-        opened = ask(judge_server, 6, journal=journal, budget=Budget(7), concurrency=2)
+        opened = ask(judge_server, range(6), journal=journal, budget=Budget(7), concurrency=2)
         assert opened.kinds() == {None: 3, "not_asked": 3}
         assert count_verdicts(journal) == 3
-        opened = ask(judge_server, 6, journal=journal, concurrency=2)
+        opened = ask(judge_server, range(6), journal=journal, concurrency=2)
         assert opened.kinds() == {None: 6}
         assert count_verdicts(journal) == 6
         assert judge_server.stats()["requests"] == 12
-
-    async def same(opened):
-        await opened.ask_all([7, 7, 7])
-
     with Journal(str(tmp_path / "other.sqlite")) as journal:
-        opened = with_judge(
-            same, judge_server.base_url, profile="brrm", journal=journal, concurrency=3
-        )
-        assert [kind_of(outcome) for outcome in opened.outcomes.values()] == [None] * 3
+        opened = ask(judge_server, [7, 7, 7], journal=journal, concurrency=3)
+        assert opened.kinds() == {None: 3}
         assert opened.budget.calls == 2
