@@ -16,6 +16,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -54,6 +55,8 @@ from genrm_cli.settings.components import GENRM
 from genrm_cli.settings.file_settings import ServeSettings
 from genrm_cli.settings.reward_settings import REFERENCE_SCORE
 from genrm_cli.storage.record_events import StorageFailedEvent
+
+T = TypeVar("T")
 
 _DRAIN_POLL_S = 0.05  # a fraction of what a judge takes
 # A fit over several groups costs little more than over one: groups that end close together are
@@ -98,7 +101,7 @@ class RewardService:
         owner = f"{scorer.running.name} {settings.listen}"
         self.journal = KeptCohorts(scorer.journal, owner, settings.keep)
         self._ready: list[_Judged] = []
-        self._evaluations: dict[bytes, asyncio.Future[GroupAnswer]] = {}
+        self._evaluations: dict[bytes, asyncio.Future[GroupRewards]] = {}
         # The event loop holds tasks weakly.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -205,15 +208,15 @@ class RewardService:
         digest = b"".join(member.digest for member in members)
         asked = self._evaluations.get(digest)
         if asked is None:
-            asked = asyncio.ensure_future(self._evaluate(name, members, deadline_s))
+            asked = asyncio.ensure_future(self._evaluate(members, deadline_s))
             self._evaluations[digest] = asked
             asked.add_done_callback(lambda _: self._evaluations.pop(digest))
             asked.add_done_callback(asyncio.Future.exception)  # nobody may be waiting
-        return await self._wait(asked)
+        rewards = await self._wait(asked)
+        ids = tuple(member.id for member in members)
+        return GroupAnswer(name, ids, rewards, GroupCounts.of(rewards, len(members)))
 
-    async def _evaluate(
-        self, name: str, members: Sequence[Member], deadline_s: float | None
-    ) -> GroupAnswer:
+    async def _evaluate(self, members: Sequence[Member], deadline_s: float | None) -> GroupRewards:
         references = None if self.steps is None else self.steps.references
         rewards = None
         if references is not None:
@@ -223,11 +226,9 @@ class RewardService:
                 "there is no reference answer to this prompt; as=reference needs the setting "
                 "reference, a file with one answer to each prompt of the evaluation"
             )
-        counts = GroupCounts.of(rewards, len(members))
-        ids = tuple(member.id for member in members)
-        return GroupAnswer(name, ids, replace(rewards, comparisons=[]), counts)
+        return replace(rewards, comparisons=[])
 
-    async def _wait(self, answer: "asyncio.Future[GroupAnswer]") -> GroupAnswer:
+    async def _wait(self, answer: "asyncio.Future[T]") -> T:
         self.waiting += 1
         try:
             return await asyncio.shield(answer)

@@ -3,6 +3,7 @@ answer.
 """
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from genrm_process import Genrm
@@ -59,6 +60,24 @@ def test_responses_of_one_prompt_do_not_matter_to_each_other(evaluating):
     assert reply["rewards"] == [0.0, 1.0, 1.0]
     assert reply["metrics"]["reward_mean"] == pytest.approx(2 / 3)
     assert "genrm_calibration_comparisons 0.0" in evaluating.get("/metrics").text
+
+
+def test_equal_responses_at_the_same_time_share_the_calls_and_nothing_else(
+    evaluating, judge_server
+):
+    """Two members with one text, as of a policy without temperature: each gets its own reply."""
+    judge_server.behave(latency_s=0.2)
+    before = judge_server.stats()["requests"]
+    member = {"size": 2, "messages": QUESTION, "text": f"{LONG} twice"}
+    path = "/v1/cohorts/equal/members/{}?as=reference"
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(evaluating.post, path.format(id_), member) for id_ in ("a", "b")]
+    replies = [each.result().json() for each in asked]
+    assert [(each["id"], each["members"], each["reward"]) for each in replies] == [
+        ("a", ["a"], 1.0),
+        ("b", ["b"], 1.0),
+    ]
+    assert judge_server.stats()["requests"] == before + 2
 
 
 def test_a_judge_that_fails_gives_no_number(evaluating, judge_server):
