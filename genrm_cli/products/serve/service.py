@@ -461,7 +461,8 @@ class RewardService:
             for id_, task in entry.late_answers.items()
             if task.done() and not task.exception()
         }
-        if entry.key is not None:
+        # One that was deleted meanwhile is not to come back.
+        if entry.key is not None and self.table.cohorts.get(entry.name) is entry:
             answers = {"": entry.answer.result(), **done, member.id: answer}
             self.journal.write({entry.key: KeptCohort.of(entry, answers)})
         return answer

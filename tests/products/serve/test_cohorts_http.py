@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import pytest
+from polling import poll_until
 from served import judge_flags, serving, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
@@ -197,6 +198,21 @@ def test_a_cohort_that_is_deleted_is_forgotten(served):
         for _ in range(2):  # open, and answered
             assert None not in rewards_of(begin(served, group, range(2)))
             assert served.client.request("DELETE", path).json()["forgotten"] is True
+
+
+def test_a_cohort_that_is_deleted_while_a_late_member_is_judged_stays_forgotten(
+    hurried, judge_server
+):
+    """The late member's answer does not bring it back from the journal."""
+    given = texts(3, "torn")
+    rewards_of(begin(hurried, "torn", [0, 1], 3, given[:2]))
+    judge_server.behave(latency_s=0.3)
+    asked = judge_server.stats()["requests"]
+    (late,) = begin(hurried, "torn", [2], 3, given[2:])
+    poll_until(lambda: judge_server.stats()["requests"] > asked)
+    assert hurried.client.request("DELETE", "/v1/cohorts/torn").json()["forgotten"] is True
+    assert late.reply().is_success
+    assert hurried.client.request("DELETE", "/v1/cohorts/torn").json()["forgotten"] is False
 
 
 def test_a_trickle_of_members_does_not_hold_a_cohort_open(genrm, judge_server):

@@ -311,6 +311,25 @@ def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
     assert [reply.status_code for reply in post_all(served, path, bodies)] == [200, 200]
 
 
+@pytest.mark.parametrize("shape", ["openrlhf", "slime"])
+def test_a_late_sample_gets_the_replacement_that_the_url_names(hurried, shape):
+    """It may be of the next epoch, whose siblings were lost, too; without a replacement, it gets
+    the reward beside those who came in time.
+    """
+    given = texts(4, f"epochs of {shape}")
+    path = f"/{shape}?size=4"
+    bodies = [sample(shape, text) | {"response": text} for text in given]
+    bodies = [body | {"prompt": body["prompts"][0], "label": shape} for body in bodies]
+    post_all(hurried, path, bodies[:2])
+    found = []
+    for body, late in ((bodies[2], f"{path}&on_failure=-7"), (bodies[3], path)):
+        reply = hurried.post(late, body).json()
+        found.append(reply if shape == "slime" else reply["rewards"][0])
+        assert shape == "slime" or reply["extra_logs"]["genrm_late"] == [1.0]
+    assert found[0] == -7
+    assert found[1] > 0
+
+
 def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
     """The documented URL sends the mean of the group, or of all groups; its client would make an
     error a None.

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.http_server.http_replies import JsonReply
@@ -91,8 +92,17 @@ class SampleResult(Struct, frozen=True):
     answer: GroupAnswer
 
     def number(self) -> float:
-        """Return the reward, or its replacement; see `Call.number_of`."""
-        return self.call.number_of(self.score, self.answer)
+        """Return the reward, or its replacement; see `Call.number_of`.
+
+        A late one may have been compared with another epoch, which this shape cannot say, so it is
+        replaced where the user says by what.
+        """
+        score = self.score
+        answer = self.answer
+        if answer.counts.earlier and self.call.on_failure is not None:
+            score = replace(score, reward=None)
+            answer = replace(answer, counts=replace(answer.counts, reward_mean=None))
+        return self.call.number_of(score, answer)
 
 
 async def join_sample(prompt: object, response: object, label: object, call: Call) -> SampleResult:
