@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from test_house import FILES, OWN, PACKAGE, ROOT, part_of
+from test_house import FILES, PACKAGE, ROOT, own_imports, part_of
 
 PAGE = ROOT / PACKAGE / "guide" / "contributing.md"
 _PICTURE = re.compile(r"(?<=^```mermaid\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
@@ -13,7 +13,7 @@ def render_picture() -> str:
     """Return a Mermaid graph of the folders: an arrow for each import that others do not imply."""
     folders = sorted({path.parent.name for path in FILES.values() if is_folder(path.parent)})
     imported: dict[str, set[str]] = {folder: set() for folder in folders}
-    for each in OWN:
+    for each in own_imports():
         # All products are one room.
         importer = part_of(each.importer).partition(".")[0]
         other = part_of(each.module).partition(".")[0]

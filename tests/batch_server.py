@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from answered_requests import Json, openai_line, vllm_line
+from answered_requests import Json, openai_line
 from python_multipart import parse_form
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File
+from small_server import Reply, Request, listening
 
 STATES = ("validating", "in_progress", "finalizing")
 
@@ -31,21 +31,10 @@ def judged(body: Json) -> tuple[int, Json]:
         "score_2": score.randint(1, 5),
         "ranking": score.randint(1, 6),
     }
-    message = {
-        "role": "assistant",
-        "content": json.dumps(verdict),
-    }
+    message = {"role": "assistant", "content": json.dumps(verdict)}
     usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 20}
-    return 200, {
-        "choices": [
-            {
-                "index": 0,
-                "message": message,
-                "finish_reason": "stop",
-            }
-        ],
-        "usage": usage,
-    }
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return 200, {"choices": [choice], "usage": usage}
 
 
 @dataclass
@@ -71,7 +60,6 @@ class BatchServer:
     no_file: str | None = None
     empty_error_file: bool = False
     invalid: list[Json] = field(default_factory=list)
-    lists: bool = True
     faults: dict[str, list[Any]] = field(default_factory=dict)
     files: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     batches: dict[str, Json] = field(default_factory=dict)
@@ -83,26 +71,26 @@ class BatchServer:
     kill_at: tuple[str, str, Callable[[], None]] | None = None
     kill_after: tuple[int, Callable[[], None]] | None = None
 
-    def handle(self, method: str, path: str, body: bytes, content_type: str) -> tuple[int, Any]:
-        """Answer a request."""
-        place = urlsplit(path)
-        words = place.path.removeprefix("/v1/").split("/")
-        route = f"{method} /{words[0]}" + (
+    def handle(self, request: Request) -> Reply | None:
+        """Answer a request, if it is answered."""
+        words = urlsplit(request.path).path.removeprefix("/v1/").split("/")
+        route = f"{request.method} /{words[0]}" + (
             "/" + words[-1] if len(words) > 2 else "/id" if len(words) > 1 else ""
         )
+        self.heads.add((request.headers.get("authorization"), *request.headers))
         with self.lock:
             self.calls[route] += 1
             fault = self.faults.get(route, []).pop(0) if self.faults.get(route) else None
             if isinstance(fault, int):
-                return fault, {"error": {"message": f"told to answer {fault}"}}
+                patience = {"Retry-After": "0"} if fault == 429 else {}
+                return fault, patience, {"error": {"message": f"told to answer {fault}"}}
             if isinstance(fault, dict):
-                return 400, {"error": fault}
+                return 400, {}, {"error": fault}
             if self._kills(route, "before"):
-                return 0, None
-            reply = self._reply(route, words, body, content_type)
-            if self._kills(route, "after"):
-                return 0, None
-            return (0, None) if fault == "lost" else reply
+                return None
+            status, content = self._reply(route, words, request)
+            is_lost = self._kills(route, "after") or fault == "lost"
+            return None if is_lost else (status, {}, content)
 
     def _kills(self, route: str, when: str) -> bool:
         if self.kill_after is not None:
@@ -117,16 +105,12 @@ class BatchServer:
         self.kill_at = None
         return True
 
-    def _reply(
-        self, route: str, words: list[str], body: bytes, content_type: str
-    ) -> tuple[int, Any]:
+    def _reply(self, route: str, words: list[str], request: Request) -> tuple[int, Any]:
         if route == "POST /files":
-            return self._upload(body, content_type)
+            return self._upload(request)
         if route == "POST /batches":
-            return 200, self._create(json.loads(body))
+            return 200, self._create(json.loads(request.body))
         if route == "GET /batches":
-            if not self.lists:
-                return 404, {"error": {"message": "no such route"}}
             return 200, {"data": list(self.batches.values())[::-1]}
         if words[1] not in (self.batches if words[0] == "batches" else self.files):
             return 404, {"error": {"message": f"No {words[0]} found with id '{words[1]}'"}}
@@ -138,7 +122,7 @@ class BatchServer:
             self._go_on(self.batches[words[1]])
         return 200, self.batches[words[1]]
 
-    def _upload(self, body: bytes, content_type: str) -> tuple[int, Json]:
+    def _upload(self, request: Request) -> tuple[int, Json]:
         """Keep the file of a form; refuse what a server cannot read as the form of a batch."""
         fields: dict[bytes, bytes | None] = {}
         uploads: list[File] = []
@@ -147,11 +131,11 @@ class BatchServer:
             fields[field.field_name] = field.value
 
         headers = {
-            "Content-Type": content_type.encode(),
-            "Content-Length": str(len(body)).encode(),
+            "Content-Type": request.headers.get("content-type", "").encode(),
+            "Content-Length": str(len(request.body)).encode(),
         }
         try:
-            parse_form(headers, io.BytesIO(body), add_field, uploads.append)
+            parse_form(headers, io.BytesIO(request.body), add_field, uploads.append)
         except FormParserError as error:
             return 400, {"error": {"message": f"not a form: {error}"}}
         if fields != {b"purpose": b"batch"} or [file.field_name for file in uploads] != [b"file"]:
@@ -163,12 +147,7 @@ class BatchServer:
     def _file(self, name: str, content: bytes) -> Json:
         id_ = f"file-{len(self.files)}"
         self.files[id_] = name, content
-        return {
-            "id": id_,
-            "object": "file",
-            "filename": name,
-            "purpose": "batch",
-        }
+        return {"id": id_, "object": "file", "filename": name, "purpose": "batch"}
 
     def _create(self, given: Json) -> Json:
         assert given["endpoint"] == "/v1/chat/completions"
@@ -176,26 +155,12 @@ class BatchServer:
         lines = [json.loads(line) for line in self.files[given["input_file_id"]][1].splitlines()]
         assert len({line["body"]["model"] for line in lines}) == 1
         assert len({line["custom_id"] for line in lines}) == len(lines)
-        batch = {
-            "id": f"batch_{len(self.batches)}",
-            "status": "validating",
-            "looks": 0,
-            **given,
-        }
-        batch |= {
-            "output_file_id": None,
-            "error_file_id": None,
-            "errors": None,
-        }
-        batch["request_counts"] = {
-            "total": len(lines),
-            "completed": 0,
-            "failed": 0,
-        }
+        batch = {"id": f"batch_{len(self.batches)}", "status": "validating", "looks": 0, **given}
+        batch |= {"output_file_id": None, "error_file_id": None, "errors": None}
+        batch["request_counts"] = {"total": len(lines), "completed": 0, "failed": 0}
         self.batches[batch["id"]] = batch
-        if self.invalid:
-            return batch
-        self.asked.update(line["custom_id"] for line in lines)
+        if not self.invalid:
+            self.asked.update(line["custom_id"] for line in lines)
         return batch
 
     def _go_on(self, batch: Json) -> None:
@@ -207,13 +172,7 @@ class BatchServer:
         ):
             return
         if self.invalid and (error := self.invalid.pop(0)):
-            batch |= {
-                "status": "failed",
-                "errors": {
-                    "object": "list",
-                    "data": [error],
-                },
-            }
+            batch |= {"status": "failed", "errors": {"object": "list", "data": [error]}}
             return
         if batch["looks"] <= self.looks and batch["status"] != "cancelled":
             batch["status"] = self.states[min(batch["looks"], len(self.states)) - 1]
@@ -225,10 +184,7 @@ class BatchServer:
         random.Random(1).shuffle(good)
         status = self.finish(good, bad)
         batch["status"] = "cancelled" if batch["status"] == "cancelled" else status
-        batch["request_counts"] |= {
-            "completed": len(good),
-            "failed": len(bad),
-        }
+        batch["request_counts"] |= {"completed": len(good), "failed": len(bad)}
         for name, replies in (("output_file_id", good), ("error_file_id", bad)):
             content = "".join(
                 line if isinstance(line, str) else json.dumps(line) + "\n" for line in replies
@@ -241,59 +197,6 @@ class BatchServer:
 def serving(**given: Any) -> Iterator[BatchServer]:
     """Keep a server; see `BatchServer`."""
     server = BatchServer(**given)
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            self._do(b"")
-
-        def do_POST(self) -> None:
-            if "chunked" in self.headers.get("Transfer-Encoding", ""):
-                body = b"".join(iter(self._chunk, b""))
-            else:
-                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            self._do(body)
-
-        def _chunk(self) -> bytes:
-            chunk = self.rfile.read(int(self.rfile.readline(), 16))
-            self.rfile.readline()
-            return chunk
-
-        def _do(self, body: bytes) -> None:
-            server.heads.add((self.headers.get("Authorization"), *self.headers))
-            status, reply = server.handle(
-                self.command, self.path, body, self.headers.get("Content-Type", "")
-            )
-            if not status:
-                self.close_connection = True
-                return
-            content = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
-            if status == 429:
-                self.send_header("Retry-After", "0")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        server.url = f"http://127.0.0.1:{httpd.server_port}/v1"
-        try:
-            yield server
-        finally:
-            httpd.shutdown()
-            thread.join()
-
-
-__all__ = [
-    "BatchServer",
-    "judged",
-    "openai_line",
-    "serving",
-    "vllm_line",
-]
+    with listening(server.handle) as url:
+        server.url = f"{url}/v1"
+        yield server

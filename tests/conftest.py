@@ -122,9 +122,12 @@ def no_real_aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def no_real_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep journals and trusted folders out of this machine's home: a test that wants them names a
-    place of its own.
+    """Keep journals and trusted folders out of this machine's home, and its settings out of every
+    test: one that wants them names its own.
     """
+    for name in list(os.environ):
+        if name.startswith(("GENRM_", "OPENAI_")):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", os.devnull)
     monkeypatch.setenv("XDG_CONFIG_HOME", os.devnull)
 

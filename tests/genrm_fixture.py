@@ -1,6 +1,5 @@
 """The fixtures `genrm`, the command as a process, and `call`, the same without the cost of one."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,6 @@ def genrm(tmp_path: Path) -> Genrm:
 @pytest.fixture
 def call(genrm: Genrm, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Give a test the command within this process, in the same folder: for many short calls."""
-    for name in list(os.environ):
-        if name.startswith(("GENRM_", "OPENAI_")):
-            monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(genrm.state_folder))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(genrm.config_folder))
     monkeypatch.chdir(genrm.folder)

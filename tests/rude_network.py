@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+from collections.abc import Iterator
 
 _GATEWAY_TIMEOUT = (
     b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/html\r\nContent-Length: 4\r\n"
@@ -76,24 +77,26 @@ async def _serve(target: int, kind: str, limit_s: float) -> None:
     await server.serve_forever()
 
 
-def _hole() -> None:
-    """Listen without accepting: once the queue is full, the kernel drops every SYN."""
-    listening = socket.create_server(("127.0.0.1", 0), backlog=0)
-    port = listening.getsockname()[1]
-    filling = []
-    for _ in range(4):
-        each = socket.socket()
-        each.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            each.connect(("127.0.0.1", port))
-        filling.append(each)
-    print(port, flush=True)
-    sys.stdin.read()
+@contextlib.contextmanager
+def hole() -> Iterator[int]:
+    """Listen without accepting: once the queue is full, the kernel drops every SYN. Yield the
+    port.
+    """
+    with contextlib.ExitStack() as opened:
+        listening = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            each = opened.enter_context(socket.socket())
+            each.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                each.connect(listening.getsockname())
+        yield listening.getsockname()[1]
 
 
 if __name__ == "__main__":
     if sys.argv[2] == "hole":
-        _hole()
+        with hole() as port:
+            print(port, flush=True)
+            sys.stdin.read()
     else:
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_serve(int(sys.argv[1]), sys.argv[2], float(sys.argv[3])))

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
+from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
@@ -32,27 +32,16 @@ FILES = {
 }
 
 
-class _Nodes(Mapping[str, tuple[ast.AST, ...]]):
-    """The syntax nodes of each module, parsed when first looked at: most processes of a test run
-    never do.
-    """
-
-    def __getitem__(self, module: str) -> tuple[ast.AST, ...]:
-        return _parse(FILES[module])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(FILES)
-
-    def __len__(self) -> int:
-        return len(FILES)
-
-
 @cache
-def _parse(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+def nodes_by_module() -> dict[str, tuple[ast.AST, ...]]:
+    """Return the syntax nodes of each module, parsed once: most processes of a test run never
+    ask.
+    """
+    return {
+        module: tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+        for module, path in FILES.items()
+    }
 
-
-NODES = _Nodes()
 
 # What users run, and what trainers import: each may be deleted, since the command line alone knows
 # of it.
@@ -86,29 +75,8 @@ LAYERS = (
 # Rule 4. What the core would be without: words of products that no name of the core has, and the
 # fields of the core that one product alone reads, each with its reason. Settings are tables of
 # their own, and what outputs hold is for people.
-CORE = (
-    "groups",
-    "judging",
-    "rewards",
-    "pairing",
-    "storage",
-    "metrics",
-    "scored",
-    "jobs",
-    "verdicts",
-    "rollouts",
-    "texts",
-    "neutralise",
-    "errors",
-    "catalog",
-    "extensions",
-    "group_scorer",
-    "scorer",
-    "reward_functions",
-    "tasks",
-    "json_types",
-    "typed_json",
-)
+BEYOND_CORE = {*PRODUCTS, "products", "cli", "__main__", "http_server", "settings", "version"}
+CORE = tuple(part for layer in LAYERS for part in layer if part not in BEYOND_CORE)
 PRODUCT_WORDS = {
     *("adapter", "cohort", "cohorts", "evaluation", "export", "exported", "leaderboard"),
     *("manifest", "mlflow", "ray", "serve", "served", "sft", "tensorboard", "tracker", "trackers"),
@@ -291,7 +259,7 @@ def iter_imports(module: str) -> Iterator[Import]:
     """Yield all imports of a module of ours; `from package import submodule` names the
     submodule.
     """
-    tree, *_ = nodes = NODES[module]
+    tree, *_ = nodes = nodes_by_module()[module]
     assert isinstance(tree, ast.Module)
     top_level = set(tree.body)
     for node in nodes:
@@ -306,26 +274,23 @@ def iter_imports(module: str) -> Iterator[Import]:
                 yield Import(module, named, alias.name, node.lineno, node not in top_level)
 
 
-class _Imports(Iterable[Import]):
-    """The imports of all modules that meet a condition, read when they are first looked at."""
-
-    def __init__(self, condition: Callable[[Import], bool]) -> None:
-        self._condition = condition
-
-    @cached_property
-    def _found(self) -> list[Import]:
-        return [each for module in NODES for each in iter_imports(module) if self._condition(each)]
-
-    def __iter__(self) -> Iterator[Import]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
+@cache
+def imports() -> list[Import]:
+    """Return the imports of all modules."""
+    return [each for module in nodes_by_module() for each in iter_imports(module)]
 
 
-IMPORTS = _Imports(lambda each: True)
-OWN = _Imports(lambda each: each.module.partition(".")[0] == PACKAGE and each.importer != PUBLIC)
-OUTSIDE = _Imports(lambda each: each.module.partition(".")[0] != PACKAGE)
+@cache
+def own_imports() -> list[Import]:
+    """Return those of modules of ours, but for the names of the public API."""
+    own = [each for each in imports() if each.module.partition(".")[0] == PACKAGE]
+    return [each for each in own if each.importer != PUBLIC]
+
+
+@cache
+def outside_imports() -> list[Import]:
+    """Return those of other modules."""
+    return [each for each in imports() if each.module.partition(".")[0] != PACKAGE]
 
 
 def within(module: str, homes: tuple[str, ...]) -> bool:
@@ -351,18 +316,20 @@ def layer_of(module: str) -> int:
 @pytest.fixture(scope="module", autouse=True)
 def parsed() -> None:
     """Parse the source once for all tests."""
-    list(NODES.values())
+    own_imports()
 
 
 def test_the_source_was_found() -> None:
     """The tests below look at something."""
-    assert len(NODES) > 40
-    assert len(OWN) > 100
+    assert len(nodes_by_module()) > 40
+    assert len(own_imports()) > 100
 
 
 def test_every_part_has_a_layer() -> None:
     """A new folder or file of the package is given its place first."""
-    assert {part_of(module) for module in NODES} <= {part for layer in LAYERS for part in layer}
+    assert {part_of(module) for module in nodes_by_module()} <= {
+        part for layer in LAYERS for part in layer
+    }
 
 
 def test_imports_point_one_way() -> None:
@@ -371,7 +338,7 @@ def test_imports_point_one_way() -> None:
     """
     wrong = [
         str(each)
-        for each in OWN
+        for each in own_imports()
         if part_of(each.importer) != part_of(each.module)
         and layer_of(each.importer) > layer_of(each.module)
     ]
@@ -382,7 +349,7 @@ def test_products_do_not_know_each_other() -> None:
     """Nothing but the command line imports a product: without it, everything else would work."""
     wrong = [
         str(each)
-        for each in OWN
+        for each in own_imports()
         if part_of(each.module) in PRODUCTS
         and part_of(each.importer) not in (part_of(each.module), "cli")
     ]
@@ -439,7 +406,10 @@ def test_our_own_extensions_are_installed() -> None:
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     """There is an order in which every module comes after all that it imports."""
-    graph = {module: {each.module for each in OWN if each.importer == module} for module in NODES}
+    graph = {
+        module: {each.module for each in own_imports() if each.importer == module}
+        for module in nodes_by_module()
+    }
     assert list(TopologicalSorter(graph).static_order())
 
 
@@ -455,7 +425,7 @@ def test_no_folder_imports_itself_in_a_circle() -> None:
     }
     folders = {module: module if module in alone else module.rpartition(".")[0] for module in FILES}
     graph: dict[str, set[str]] = {}
-    for each in OWN:
+    for each in own_imports():
         importer = folders[each.importer]
         imported = folders.get(each.module, each.module)
         graph.setdefault(importer, set())
@@ -476,7 +446,7 @@ def test_the_core_takes_a_plan_and_no_settings() -> None:
     """In `groups` three modules read the settings; the others know the tables of rewards alone."""
     readers = [
         str(each)
-        for each in OWN
+        for each in own_imports()
         if within(each.importer, ("groups",))
         and not within(each.importer, SETTINGS_READERS)
         and within(each.module, ("settings",))
@@ -494,12 +464,12 @@ def test_the_core_knows_no_file_and_no_terminal() -> None:
     outside = "io shutil tempfile sqlite3 time datetime subprocess socket logging threading"
     wrong = [
         str(each)
-        for each in OUTSIDE
+        for each in outside_imports()
         if within(each.importer, ("groups",)) and each.module in outside.split()
     ]
     wrong += [
         str(each)
-        for each in OWN
+        for each in own_imports()
         if within(each.importer, ("groups",)) and within(each.module, ("storage",))
     ]
     assert wrong == []
@@ -510,7 +480,7 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
     starters = {"run", "Runner", "new_event_loop", "run_until_complete"}
     callers = {
         module
-        for module, nodes in NODES.items()
+        for module, nodes in nodes_by_module().items()
         for node in nodes
         if isinstance(node, ast.Attribute)
         and node.attr in starters
@@ -526,7 +496,7 @@ def test_late_imports_only_save_time() -> None:
     """Imports inside functions keep `--help` fast, boto3 out of local runs and extras optional."""
     late = [
         each
-        for each in IMPORTS
+        for each in imports()
         if each.lazy and each.importer != PUBLIC
         # The command line is imported once Ctrl-C ends the process without a traceback.
         if not within(each.importer, ("cli", "__main__"))
@@ -551,7 +521,9 @@ def test_pure_modules_know_only_pure_modules() -> None:
     """
     known = (*PURE, *REWARD_TABLES)
     assert [
-        str(each) for each in OWN if within(each.importer, PURE) and not within(each.module, known)
+        str(each)
+        for each in own_imports()
+        if within(each.importer, PURE) and not within(each.module, known)
     ] == []
 
 
@@ -560,7 +532,7 @@ def test_pure_modules_use_the_pure_library_only() -> None:
     a few others.
     """
     wrong = []
-    for each in OUTSIDE:
+    for each in outside_imports():
         root = each.module.partition(".")[0]
         seeded = (
             each.module == "random" and each.name == "Random"
@@ -579,7 +551,7 @@ def test_pure_modules_open_and_print_nothing() -> None:
     """No built-in function of theirs touches the world either."""
     calls = [
         f"{module}:{node.lineno} calls {node.func.id}"
-        for module, nodes in NODES.items()
+        for module, nodes in nodes_by_module().items()
         if within(module, PURE)
         for node in nodes
         if isinstance(node, ast.Call)
@@ -594,13 +566,36 @@ def test_each_outside_library_has_one_home() -> None:
     without a home.
     """
     wrong = []
-    for each in OUTSIDE:
+    for each in outside_imports():
         library = each.module.partition(".")[0]
         if library in HOMES:
             wrong += [] if within(each.importer, HOMES[library]) else [str(each)]
         elif library not in (*sys.stdlib_module_names, "msgspec"):  # all records are of it
             wrong.append(f"{each}, which has no home yet")
     assert wrong == []
+
+
+# When a verdict was given is a date, and so may Retry-After be; the endpoint asks the clock of the
+# event loop, which is monotonic.
+CLOCK_HOMES = (
+    "judging.client",
+    "judging.journal",
+    "judging.journal_file",
+    "judging.pacing.endpoint",
+)
+
+
+def test_waits_never_depend_on_the_wall_clock() -> None:
+    """In `judging` the date is looked up where a date is meant; waits use monotonic clocks."""
+    clocks = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
+    found = {
+        module
+        for module, nodes in nodes_by_module().items()
+        if within(module, ("judging",))
+        for node in nodes
+        if getattr(node, "attr", None) in clocks
+    }
+    assert [module for module in found if not within(module, CLOCK_HOMES)] == []
 
 
 # Adapters run in a trainer's process, without our libraries; others extend scenarios and states.
@@ -612,7 +607,7 @@ def test_a_record_is_a_struct() -> None:
     options, whose fields carry their declaration, hidden fields, and objects with identity.
     """
     wrong = []
-    for module, nodes in NODES.items():
+    for module, nodes in nodes_by_module().items():
         for node in nodes:
             if not isinstance(node, ast.ClassDef):
                 continue
@@ -638,7 +633,7 @@ def _names_in(node: ast.AST) -> list[str]:
 def test_a_struct_takes_no_field_of_dataclasses() -> None:
     """It would be its default, and no error."""
     wrong = []
-    for module, nodes in NODES.items():
+    for module, nodes in nodes_by_module().items():
         imported = {
             name.name
             for each in nodes
@@ -660,7 +655,7 @@ def test_only_storage_knows_its_kinds() -> None:
     kinds = ("storage.s3", "storage.local.local_files", "storage.local.walk")
     wrong = [
         str(each)
-        for each in OWN
+        for each in own_imports()
         if within(each.module, kinds) and not within(each.importer, ("storage",))
     ]
     assert wrong == []
@@ -673,7 +668,7 @@ def test_the_environment_is_read_in_three_places() -> None:
     names = {"environ", "environb", "getenv", "putenv"}
     readers = {
         module
-        for module, nodes in NODES.items()
+        for module, nodes in nodes_by_module().items()
         for node in nodes
         if (isinstance(node, ast.Attribute) and node.attr in names)
         or (
@@ -685,17 +680,6 @@ def test_the_environment_is_read_in_three_places() -> None:
     assert {reader for reader in readers if not within(reader, ENVIRONMENT_HOMES)} == set()
 
 
-def test_no_input_check_is_an_assert() -> None:
-    """`python -O` removes an assert: none stands in the package."""
-    found = [
-        f"{module}:{n.lineno}"
-        for module, nodes in NODES.items()
-        for n in nodes
-        if isinstance(n, ast.Assert)
-    ]
-    assert found == []
-
-
 def test_one_module_prints() -> None:
     """All that reaches a terminal passes `cli.console` or its tables, which escape control
     characters.
@@ -703,7 +687,7 @@ def test_one_module_prints() -> None:
     printers = {"echo", "secho", "print_exc", "print_exception"}
     found = [
         f"{module}:{node.lineno}"
-        for module, nodes in NODES.items()
+        for module, nodes in nodes_by_module().items()
         for node in nodes
         if module != f"{PACKAGE}.cli.console"
         and (
@@ -722,7 +706,9 @@ def test_one_module_prints() -> None:
     ]
     ours = (f"{PACKAGE}.cli.console", f"{PACKAGE}.cli.tables")
     rich = [
-        each for each in OUTSIDE if each.module.startswith("rich") and each.importer not in ours
+        each
+        for each in outside_imports()
+        if each.module.startswith("rich") and each.importer not in ours
     ]
     assert found + list(map(str, rich)) == []
 
@@ -731,29 +717,19 @@ def _is_standard(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
 
 
-def test_no_sql_numbers_its_placeholders() -> None:
-    """Python 3.14 refuses `?1` with a sequence of values; 3.12 warns."""
-    texts = {
-        module: path.read_text(encoding="utf-8")
-        for module, path in FILES.items()
-        if within(module, ("judging",))
-    }
-    assert [module for module, text in texts.items() if re.search(r"[ (]\?[0-9]", text)] == []
-
-
 @pytest.mark.parametrize(
     "name", ["utils", "util", "helpers", "helper", "common", "base", "manager", "misc"]
 )
 def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     """A module is called after what it holds."""
-    assert [module for module in NODES if name in module.split(".")] == []
+    assert [module for module in nodes_by_module() if name in module.split(".")] == []
 
 
 def test_no_two_classes_have_one_name() -> None:
     """A class is found by its name alone; a leading underscore makes no other name."""
     names = Counter(
         node.name.lstrip("_")
-        for nodes in NODES.values()
+        for nodes in nodes_by_module().values()
         for node in nodes
         if isinstance(node, ast.ClassDef)
     )
@@ -840,7 +816,7 @@ def test_no_name_of_the_core_is_that_of_a_product() -> None:
     """A stranger who deletes a product finds nothing of it in the core."""
     assert [
         f"{module}: {name}"
-        for module, nodes in NODES.items()
+        for module, nodes in nodes_by_module().items()
         if within(module, CORE)
         for node in nodes
         for name in _names_of(node)
@@ -852,7 +828,7 @@ def test_no_field_of_the_core_is_read_by_one_product_alone() -> None:
     """The figures of a product live in an object of its own."""
     readers: dict[str, set[str]] = {}
     declared = []
-    for module, nodes in NODES.items():
+    for module, nodes in nodes_by_module().items():
         for node in nodes:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 readers.setdefault(node.attr, set()).add(part_of(module))
@@ -906,7 +882,7 @@ def test_every_error_says_what_to_do_next() -> None:
     """By an order, by what is expected, or by the choices."""
     silent = [
         f"{module}:{node.lineno}: {ast.unparse(node)}"
-        for module, nodes in NODES.items()
+        for module, nodes in nodes_by_module().items()
         for node in nodes
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
         if _names_of_call(node.exc.func) & _ERRORS and not _says_what_to_do(node.exc)

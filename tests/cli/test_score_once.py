@@ -5,12 +5,11 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from genrm_process import COMMAND, make_rollouts
+from small_server import listening
 
 from genrm_cli.storage.leases import Lease, take_lease
 from genrm_cli.storage.store import Store
@@ -325,37 +324,13 @@ def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call)
     lease.verify()
 
 
-class Page(BaseHTTPRequestHandler):
-    """A web server that answers everything with a page."""
-
-    def do_GET(self) -> None:
-        """Send it."""
-        page = b"<html><body>Please sign in.</body></html>"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(page)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(page)
-
-    do_HEAD = do_GET  # noqa: N815
-
-    def log_message(self, *_: object) -> None:
-        """Stay silent."""
-
-
 def test_an_endpoint_that_is_not_s3_is_an_error(call):
     """A web server that answers everything with a page: exit code 5 and no traceback, for a prefix
     as well.
     """
-    for case, name in {
-        "object": "rl/in.jsonl",
-        "prefix": "rl/",
-    }.items():
-        with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            endpoint = f"http://127.0.0.1:{server.server_port}"
-            finished = call("score", f"s3://bucket/{name}", *LEXICAL, AWS_ENDPOINT_URL=endpoint)
-            server.shutdown()
-        assert finished.code == 5, finished.err
-        assert "check the S3 endpoint" in " ".join(finished.err.split()), case
+    page = (200, {"Content-Type": "text/html"}, b"<html><body>Please sign in.</body></html>")
+    with listening(lambda _: page) as endpoint:
+        for name in ("rl/in.jsonl", "rl/"):
+            where = f"s3://bucket/{name}"
+            finished = call("score", where, *LEXICAL, AWS_ENDPOINT_URL=endpoint).ended(5)
+            assert "check the S3 endpoint" in " ".join(finished.err.split()), where

@@ -2,7 +2,6 @@
 run makes of them.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,21 +10,12 @@ from disturbed_scoring import MakeScoring, Scoring
 from genrm_process import Genrm, Json, make_rollouts
 from judge_server_fixture import JudgeServer
 
-# One test an exit code stays in the fast suite: 0 after bad replies, 4, 5 and 130.
-FAST = {
-    "test_a_bad_reply_is_a_failure_and_asked_again_next_time[HTML with 200]",
-    "test_a_complete_journal_answers_everything",
-    "test_a_judge_that_dies_for_good_is_given_up",
-    "test_a_file_that_may_not_grow_ends_the_run_with_5",
-    "test_sigterm_ends_soon_with_everything_journaled",
-}
-
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder as slow, but for those of `FAST`."""
+    """Mark the tests of this folder as slow: the fast ones of each exit code are in `cli`."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.name not in FAST:
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.slow)
 
 
@@ -45,9 +35,6 @@ def make_scoring(
     """Give a test an input of so many groups of four, four comparisons each, and a healthy
     judge.
     """
-    for name in list(os.environ):
-        if name.startswith(("GENRM_", "OPENAI_")):
-            monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
     def make(groups: int) -> Scoring:

@@ -15,7 +15,7 @@ from genrm_process import Finished, Genrm, Json, read_lines
 from judge_behaviour import choose_verdict
 from judge_server_fixture import JudgeServer
 
-MODEL = "a-judge"
+MODEL = "m"
 JOURNAL = "in.journal.sqlite"
 OUTPUTS = {"in.scored.jsonl", "in.comparisons.jsonl", "in.metrics.json"}
 
@@ -39,31 +39,9 @@ class Scoring:
         """Return the command line; of an option given twice, the later one counts (but --base-url
         adds up).
         """
-        judge = (
-            "--base-url",
-            self.server.base_url,
-            "--model",
-            MODEL,
-            "--profile",
-            "nemotron",
-            "--no-probe",
-        )
-        usual = (
-            "--force",
-            "--max-extra",
-            0,
-            "--min-verdicts",
-            0,
-            "--concurrency",
-            8,
-        )
-        return (
-            "score",
-            self.folder / "in.jsonl",
-            *judge,
-            *usual,
-            *more,
-        )
+        judge = (*self.server.flags, "--profile", "nemotron", "--no-probe", "--concurrency", 8)
+        usual = ("--force", "--max-extra", 0, "--min-verdicts", 0)
+        return ("score", self.folder / "in.jsonl", *judge, *usual, *more)
 
     def run(self, *more: object, **environment: str) -> Finished:
         """Score to the end, within this process: most faults are none of the process's."""

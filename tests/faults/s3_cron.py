@@ -97,19 +97,8 @@ class Cron:
 
     def arguments(self, *more: object, uri: str | None = None) -> list[str]:
         """Return the command line."""
-        places = (
-            uri or self.uri(),
-            "--min-age",
-            "0s",
-        )
-        judge = (
-            "--base-url",
-            self.judge.base_url,
-            "--model",
-            "a-judge",
-            "--no-probe",
-        )
-        return [str(one) for one in ("score", *places, *judge, "--concurrency", 4, *more)]
+        judge = (*self.judge.flags, "--no-probe", "--min-age", "0s", "--concurrency", 4)
+        return [str(one) for one in ("score", uri or self.uri(), *judge, *more)]
 
     def run(self, *more: object, uri: str | None = None) -> Finished:
         """Score to the end, within this process."""

@@ -59,21 +59,8 @@ class DumpFolder:
         return call_here(self._arguments(*more), {})
 
     def _arguments(self, *more: object) -> tuple[object, ...]:
-        judge = (
-            "--base-url",
-            self.judge.base_url,
-            "--model",
-            "a-judge",
-            "--no-probe",
-        )
-        return (
-            "score",
-            self._genrm.folder,
-            *judge,
-            "--min-age",
-            "0s",
-            *more,
-        )
+        judge = (*self.judge.flags, "--no-probe", "--min-age", "0s")
+        return ("score", self._genrm.folder, *judge, *more)
 
 
 class Soak:

@@ -2,10 +2,9 @@
 lost.
 """
 
-import contextlib
 import json
-import sqlite3
 
+from disturbed_scoring import count_verdicts
 from genrm_process import Genrm, read_lines
 
 IN_FLIGHT = 8
@@ -26,41 +25,15 @@ def without_time(path):
     ]
 
 
-def count_turns(journal):
-    """Count the turns that a journal has."""
-    if not journal.exists():
-        return 0
-    with contextlib.closing(sqlite3.connect(journal)) as connection:
-        return int(
-            connection.execute("SELECT count(*) FROM entries WHERE kind = 'verdict'").fetchone()[0]
-        )
-
-
 def test_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
     """Killed at five moments, a run goes on in mid-session; its records equal those of an
     undisturbed run.
     """
     judge_server.behave(chat=CHAT, latency_s=0.02)
     genrm = Genrm(tmp_path)
-    models = (
-        "--policy-base-url",
-        judge_server.base_url,
-        "--policy-model",
-        "p",
-        "--no-probe",
-    )
     command = (
-        "collect",
-        "samples",
-        *models,
-        "--concurrency",
-        IN_FLIGHT,
-        "--episodes",
-        2,
-        "--max-turns",
-        6,
-        "--run-id",
-        "one",
+        f"collect samples --policy-base-url {judge_server.base_url} --policy-model p --no-probe "
+        f"--concurrency {IN_FLIGHT} --episodes 2 --max-turns 6 --run-id one",
         "-o",
     )
     genrm.run(*command, "calm.jsonl").ended(0)
@@ -79,7 +52,7 @@ def test_kills_cost_only_what_was_in_flight(tmp_path, judge_server):
         process.kill()
         process.communicate()
         asked = judge_server.wait_until(lambda stats: stats["in_flight"] == 0)["requests"] - before
-        lost_now = asked - count_turns(journal)
+        lost_now = asked - count_verdicts(journal)
         # In flight, or answered within one turn of the event loop, at whose end it is committed;
         # other sessions have asked in the meantime.
         assert 0 <= lost_now - lost <= 2 * IN_FLIGHT

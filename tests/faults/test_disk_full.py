@@ -18,6 +18,29 @@ mount -o remount,size=16m disk
 "$0" -m genrm_cli journal disk/journal.sqlite | grep -c reply
 "$@"; echo "second $?"
 """
+SMALL_TMPDIR = """
+mkdir disk && mount -t tmpfs -o size=4m tmpfs disk || exit 77
+TMPDIR=disk "$@"
+"""
+
+
+def run_mounted(scoring, script, *arguments):
+    """Run a script of the shell, with a command, where it may mount file systems."""
+    command = [sys.executable, *COMMAND, *map(str, arguments)]
+    try:
+        finished = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script, *command],
+            cwd=scoring.folder,
+            env=scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin"),
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("no unshare on this machine")
+    if finished.returncode == 77 or b"unshare: " in finished.stderr:
+        pytest.skip("this user may not mount a file system")
+    return finished
 
 
 def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring):
@@ -25,30 +48,8 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring):
     run completes it.
     """
     scoring = make_scoring(25)
-    arguments = scoring.arguments(
-        "--concurrency", IN_FLIGHT, "--journal", "disk/journal.sqlite", "--quiet"
-    )
-    command = [
-        "sh",
-        "-c",
-        SMALL_DISK,
-        sys.executable,
-        *map(str, (*COMMAND, *arguments)),
-    ]
-    environment = scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    try:
-        finished = subprocess.run(
-            ["unshare", "--mount", *command],
-            cwd=scoring.folder,
-            env=environment,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        pytest.skip("no unshare on this machine")
-    if finished.returncode in (1, 77) and b"first" not in finished.stdout:
-        pytest.skip("this user may not mount a file system")
+    limits = ("--concurrency", IN_FLIGHT, "--journal", "disk/journal.sqlite", "--quiet")
+    finished = run_mounted(scoring, SMALL_DISK, *scoring.arguments(*limits))
     first, *there, answers, second = finished.stdout.decode().splitlines()
     assert first == "first 5", finished.stderr
     assert second == "second 0", finished.stderr
@@ -63,36 +64,12 @@ def test_a_full_disk_ends_the_run_with_5_and_room_mends_it(make_scoring):
     scoring.check_undisturbed()
 
 
-def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(
-    make_scoring,
-):
+def test_what_would_fill_the_disk_for_temporary_data_ends_the_run_with_5(make_scoring):
     """A small file that unpacks to more than TMPDIR has room for is refused before the disk is
     full.
     """
     scoring = make_scoring(1)
     (scoring.folder / "bomb.jsonl.gz").write_bytes(gzip.compress(bytes(16 << 20)))
-    mounted = 'mkdir disk && mount -t tmpfs -o size=4m tmpfs disk || exit 77\nTMPDIR=disk "$0" "$@"'
-    command = map(str, (*COMMAND, "validate", "bomb.jsonl.gz"))
-    environment = scoring.genrm.environment(PATH="/usr/sbin:/usr/bin:/sbin:/bin")
-    try:
-        finished = subprocess.run(
-            [
-                "unshare",
-                "--mount",
-                "sh",
-                "-c",
-                mounted,
-                *command,
-            ],
-            cwd=scoring.folder,
-            env=environment,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        pytest.skip("no unshare on this machine")
-    if finished.returncode in (1, 77) and b"genrm" not in finished.stderr:
-        pytest.skip("this user may not mount a file system")
+    finished = run_mounted(scoring, SMALL_TMPDIR, "validate", "bomb.jsonl.gz")
     assert finished.returncode == 5, finished.stderr
     assert b"bomb.jsonl.gz: unpacks to more than the 3,7" in finished.stderr

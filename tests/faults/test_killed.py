@@ -19,12 +19,7 @@ def test_kills_on_disk_lose_what_was_in_flight(tmp_path, judge_server, soak_rng,
     """
     folder = DumpFolder(tmp_path / "dumps", judge_server)
     journal = tmp_path / "shared.sqlite"
-    arguments = (
-        "--journal",
-        journal,
-        "--concurrency",
-        IN_FLIGHT,
-    )
+    arguments = ("--journal", journal, "--concurrency", IN_FLIGHT)
     soak = Soak(folder, lambda: folder.start(*arguments), judge_server, soak_rng)
     judge_server.behave(latency_s=0.01)
     lost = 0
@@ -70,18 +65,12 @@ def _writes_outputs(folder):
     return False
 
 
-def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(
-    make_scoring,
-):
+def test_sigterm_while_the_outputs_are_written_leaves_nothing_half(make_scoring):
     """After the last verdict SIGTERM still ends a run with 130 and without hidden files."""
     scoring = make_scoring(4)
     text = "word " * 8_000
     alone = [
-        {
-            "prompt": f"Alone {number}?",
-            "completion": text,
-            "id": 100 + number,
-        }
+        {"prompt": f"Alone {number}?", "completion": text, "id": 100 + number}
         for number in range(1_500)
     ]
     scoring.genrm.write("in.jsonl", [*scoring.lines, *alone])

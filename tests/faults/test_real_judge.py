@@ -56,6 +56,14 @@ def flags(base_url, profile="json", tokens=100):
     )
 
 
+def run(genrm, *command):
+    """Run a command to its end, which may take longer than others; return its output."""
+    running = genrm.start(*command)
+    out, said = running.communicate(timeout=LIMIT_S)
+    assert running.returncode == 0, said.decode()
+    return out
+
+
 def written_tokens(base_url):
     """Return how many tokens the server says it has written since its start."""
     text = httpx.get(base_url.removesuffix("/v1") + "/metrics", trust_env=False).text
@@ -72,9 +80,7 @@ def test_long_texts_are_shortened_and_every_verdict_of_a_schema_is_read(genrm, r
         "in.jsonl", [{"prompt": "What is the capital?", "response": text} for text in texts]
     )
     command = ["score", "in.jsonl", *flags(real_judge).split()]
-    running = genrm.start(*command)
-    running.communicate(timeout=LIMIT_S)
-    assert running.returncode == 0
+    run(genrm, *command)
     metrics = genrm.metrics()
     assert metrics["failures"] == 0
     assert metrics["calls"] == metrics["verdicts"] == metrics["comparisons_planned"]
@@ -90,9 +96,7 @@ def test_a_list_of_four_has_a_score_each_and_tokens_are_those_of_the_server(genr
     genrm.write("in.jsonl", ROLLOUTS)
     command = ["score", "in.jsonl", *flags(real_judge, "listwise-json", 200).split()]
     before = written_tokens(real_judge)
-    running = genrm.start(*command, "--judging", "listwise")
-    running.communicate(timeout=LIMIT_S)
-    assert running.returncode == 0
+    run(genrm, *command, "--judging", "listwise")
     metrics = genrm.metrics()
     assert metrics["calls"] == metrics["verdicts"] == metrics["comparisons_planned"] == 1
     assert metrics["scored"] == len(ROLLOUTS)
@@ -129,9 +133,7 @@ def test_a_killed_run_asks_only_for_what_it_lost(genrm, real_judge):
     killed.communicate()
     kept = count_verdicts(genrm.folder / "in.journal.sqlite")
     assert kept >= 1
-    resumed = genrm.start(*command)
-    resumed.communicate(timeout=LIMIT_S)
-    assert resumed.returncode == 0
+    run(genrm, *command)
     metrics = genrm.metrics()
     assert metrics["journal_hits"] == kept
     assert metrics["calls"] == metrics["comparisons_planned"] - kept
@@ -143,15 +145,10 @@ def test_an_evaluation_can_be_compared_with_a_later_one(genrm, real_judge):
     """
     genrm.write("pairs.jsonl", PAIRS)
     command = ["eval", "pairs.jsonl", *flags(real_judge).split(), "--json"]
-    base = genrm.start(*command, "--repeats", 2)
-    (genrm.folder / "base.json").write_bytes(base.communicate(timeout=LIMIT_S)[0])
-    assert base.returncode == 0
-    result = json.loads((genrm.folder / "base.json").read_text())
-    assert result["figures"]["failures"] == 0
-    later = genrm.start(*command, "--since", "base.json")
-    out, said = later.communicate(timeout=LIMIT_S)
-    assert later.returncode == 0, said.decode()
-    since = json.loads(out)["since"]
+    base = run(genrm, *command, "--repeats", 2)
+    (genrm.folder / "base.json").write_bytes(base)
+    assert json.loads(base)["figures"]["failures"] == 0
+    since = json.loads(run(genrm, *command, "--since", "base.json"))["since"]
     assert (since["answer"], since["differ"], since["own_flips"]) == ("cannot tell", 0, 0)
 
 

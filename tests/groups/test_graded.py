@@ -5,7 +5,6 @@ The judge of the tests gives 5 for more than 200 characters and else 2, ranks by
 texts of about the same length into one cluster."""
 
 import json
-import os
 
 import pytest
 from genrm_here import call_here
@@ -45,9 +44,6 @@ scores = { 2 = "no", 5 = "yes" }
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     """Give a test the command within this process, in a folder of its own."""
-    for name in list(os.environ):
-        if name.startswith(("GENRM_", "OPENAI_")):
-            monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GENRM_CONFIG", "genrm.toml")
     return lambda *arguments, **environment: call_here(arguments, environment)

@@ -123,7 +123,7 @@ def test_the_token_is_sent():
     with answering((200, {}, {})) as (url, seen):
         client = RewardClient(url, token="s3cret")
         asyncio.run(client.score_group("Why?", ["a"]))
-    assert seen[0][1]["Authorization"] == "Bearer s3cret"
+    assert seen[0][1]["authorization"] == "Bearer s3cret"
     assert "s3cret" not in repr(client)
 
 

@@ -7,21 +7,18 @@ import ast
 import asyncio
 import contextlib
 import datetime
-import http.server
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
 from served import texts
+from small_server import answering
 from test_nemo_gym_server import client_of, in_gym, post, row
 from test_openrlhf_url import execute_all
 from test_verl_adapter import make_batch
@@ -135,35 +132,17 @@ def load_as_openrlhf(path):
     return names[loading.name](path)
 
 
-class Busy(http.server.BaseHTTPRequestHandler):
-    """Answers as a server that is full, more often than OpenRLHF's own client asks; then with a
-    reward.
-    """
-
-    replies: ClassVar[list[int]] = []
-
-    def do_POST(self):
-        """Reply to a request."""
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.replies.append(200 if len(self.replies) == 6 else 429)
-        self.send_response(self.replies[-1])
-        self.send_header("Retry-After", "0")
-        self.end_headers()
-        self.wfile.write(json.dumps({"rewards": [2.5]}).encode())
-
-
 @pytest.mark.loader("openrlhf", "torch")
 def test_the_executor_waits_for_a_server_that_is_busy():
     """Where OpenRLHF's own client gives up after five requests, and its training ends."""
     from genrm_cli.adapters.openrlhf import GenrmExecutor
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        client = RewardClient(f"http://127.0.0.1:{server.server_port}/openrlhf?size=1")
+    busy = (429, {"Retry-After": "0"}, {})
+    with answering(*[busy] * 6, (200, {}, {"rewards": [2.5]})) as (url, seen):
+        client = RewardClient(f"{url}/openrlhf?size=1")
         executor = type("AgentExecutor", (GenrmExecutor,), {"client": client})()
         assert [each["reward"] for each in execute_all(executor, {None: ["Yes."]})] == [[2.5]]
-        server.shutdown()
-    assert Busy.replies == [429] * 6 + [200]
+    assert len(seen) == 7
 
 
 @pytest.mark.loader("nemo_gym", "ray")
