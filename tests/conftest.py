@@ -40,6 +40,9 @@ def pytest_configure(config: pytest.Config) -> None:
     does slowly."""
     if _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free > _ROOM_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_IN_MEMORY))
+    # A client reads all authorities that it trusts: those of the system take longer than a call.
+    os.environ["SSL_CERT_FILE"] = str(Path(__file__).with_name("authority.pem"))
+    os.environ.pop("SSL_CERT_DIR", None)
     patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("slow", patient)
     settings.register_profile("fast", patient, max_examples=10)
@@ -57,6 +60,7 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(20_000)  # as the command does
 
 
 @pytest.hookimpl(tryfirst=True)

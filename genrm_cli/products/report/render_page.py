@@ -2,6 +2,7 @@
 
 import hashlib
 from base64 import b64encode
+from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -16,18 +17,26 @@ def render_page(template: str, script_name: str | None = None, /, **values: obje
     script = "" if script_name is None else _read(script_name)
     hashes = f"script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     policy = f"default-src 'none'; {hashes}; base-uri 'none'; form-action 'none'"
-    environment = Environment(
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            policy=policy,
+            style=Markup(style),  # noqa: S704  (our own file)
+            script=Markup(script),  # noqa: S704
+            **values,
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
         autoescape=True,
         # A misspelt member must not become an empty text.
         undefined=StrictUndefined,
         trim_blocks=True,
         loader=FunctionLoader(_read),
-    )
-    return environment.get_template(template).render(
-        policy=policy,
-        style=Markup(style),  # noqa: S704  (our own file)
-        script=Markup(script),  # noqa: S704
-        **values,
     )
 
 
