@@ -3,10 +3,11 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -63,6 +64,12 @@ class Served:
         """The id of the process."""
         return self._process.pid
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """The host and the port."""
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
     def post(self, path: str, body: object, **headers: str) -> httpx.Response:
         """Send JSON."""
         return self.client.post(path, content=json.dumps(body), headers=headers)
@@ -99,6 +106,20 @@ class Served:
     def begin_member(self, group: str, member: object, **fields: Any) -> "Waiting":
         """Send a member in a thread of its own."""
         return self.begin(f"/v1/cohorts/{group}/members/{member}", fields)
+
+    def begin_all(
+        self, shape: str, group: object, given: Mapping[int, str], size: int
+    ) -> list["Waiting"]:
+        """Send members of a group by their places, each in a thread of its own."""
+        asked = [SHAPES[shape](group, place, text, size) for place, text in given.items()]
+        return [self.begin(*each) for each in asked]
+
+    def metric(self, name: str) -> float:
+        """Return the value of a metric."""
+        page = self.get("/metrics").text
+        found = re.search(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)
+        assert found, name
+        return float(found[1])
 
     def memory_bytes(self) -> int:
         """Return the memory that the process has now."""
@@ -215,9 +236,23 @@ def texts(count: int, group: str = "g") -> list[str]:
 
 def gym_response(text: str) -> Json:
     """Return a response as NeMo Gym's agent sends it."""
-    part = {"type": "output_text", "text": text, "annotations": []}
-    message = {"id": "m", "type": "message", "role": "assistant", "content": [part]}
-    return {"id": "r", "output": [message]}
+    message = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": text, "annotations": []}],
+    }
+    return {
+        "id": "r",
+        "created_at": 0,
+        "model": "policy",
+        "object": "response",
+        "output": [message],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
 
 
 def verify_row(place: int, text: str, asked: str = "Why?", **fields: object) -> Json:

@@ -27,17 +27,20 @@ SPECIAL = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)  # before what is not to be run is left out
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the tests of packages that are not here."""
+    """Tests of trainers' packages are slow, allow their warnings, and are skipped where they are
+    missing.
+    """
     for item in items:
         for mark in item.iter_markers("loader"):
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.timeout(900))
             missing = [name for name in mark.args if importlib.util.find_spec(name) is None]
             if missing:
-                item.add_marker(
-                    pytest.mark.skip(
-                        reason=f"needs {', '.join(missing)}: `make test-loaders` installs it"
-                    )
-                )
+                why = f"needs {', '.join(missing)}: `make test-loaders` installs it"
+                item.add_marker(pytest.mark.skip(reason=why))
 
 
 @pytest.fixture(scope="session")

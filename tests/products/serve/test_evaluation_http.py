@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from genrm_process import Genrm
-from served import judge_flags, serving, verify_row
+from served import judge_flags, reward_in, serving, verify_row
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -38,17 +38,19 @@ def test_a_single_response_has_a_comparable_number(evaluating, judge_server):
         judge_server.reset()
         group = {"messages": QUESTION, "responses": [{"text": text}]}
         reply = evaluating.post("/v1/groups?as=reference", group).json()
-        assert reply["rewards"] == [share]
-        assert reply["status"] == "scored"
+        assert (reply["rewards"], reply["status"]) == ([share], "scored")
         assert judge_server.stats()["requests"] == (2 if text in (LONG, SHORT) else 0)
-        member = {"size": 8, "messages": QUESTION, "text": text}
-        reply = evaluating.post("/v1/cohorts/eval/members/0?as=reference", member).json()
-        assert reply["reward"] == share
-        reply = evaluating.post("/openrlhf?size=8", {"query": [QUESTION + text], **rlhf}).json()
-        assert reply["rewards"] == [share]
-        if text:
-            reply = evaluating.post("/verify", verify_row(0, text, asked=QUESTION, **row)).json()
-            assert (reply["reward"], reply["failure_reason"]) == (share, None)
+        asked = [
+            (
+                "/v1/cohorts/e/members/0?as=reference",
+                {"size": 8, "messages": QUESTION, "text": text},
+            ),
+            ("/openrlhf?size=8", {"query": [QUESTION + text], **rlhf}),
+            ("/verify", verify_row(0, text, asked=QUESTION, **row)),
+        ]
+        # A row that is blank is masked.
+        replies = [evaluating.post(*each) for each in (asked if text else asked[:2])]
+        assert [reward_in(reply) for reply in replies] == [share] * len(replies)
 
 
 def test_responses_of_one_prompt_do_not_matter_to_each_other(evaluating):

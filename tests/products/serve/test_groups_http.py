@@ -1,9 +1,7 @@
-"""`POST /v1/groups` and `/compare` over a real server with a real judge."""
-
-import json
+"""`POST /v1/groups` over a real server with a real judge."""
 
 import pytest
-from served import judge_flags, serving, texts
+from served import texts
 
 
 def responses(count, group):
@@ -20,12 +18,8 @@ def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
     assert reply["rewards"] == sorted(reply["rewards"], reverse=True)
     assert reply["rewards"] == [each["reward"] for each in reply["responses"]]
     assert sum(each["advantage"] for each in reply["responses"]) == pytest.approx(0)
-    assert {id_ for each in reply["comparisons"] for id_ in each["shown"]} == {
-        "r0",
-        "r1",
-        "r2",
-        "r3",
-    }
+    shown = {id_ for each in reply["comparisons"] for id_ in each["shown"]}
+    assert shown == {"r0", "r1", "r2", "r3"}
     assert reply["metrics"]["scored"] == 4
     assert reply["metrics"]["failed"] == 0
 
@@ -49,14 +43,8 @@ def test_a_repeated_group_is_answered_again_without_a_call(served, judge_server,
 def test_another_content_under_the_same_id_is_refused(served):
     """409 names the group and the response."""
     served.group(id="taken", messages="Why?", responses=responses(2, "one"))
-    reply = served.post(
-        "/v1/groups",
-        {
-            "id": "taken",
-            "messages": "Why?",
-            "responses": responses(2, "two"),
-        },
-    )
+    other = {"id": "taken", "messages": "Why?", "responses": responses(2, "two")}
+    reply = served.post("/v1/groups", other)
     assert reply.status_code == 409
     assert "'taken'" in reply.json()["error"]["message"]
 
@@ -129,72 +117,3 @@ def test_a_request_that_cannot_be_read_says_why(served, path, body, said):
     reply = served.post(path, body)
     assert reply.status_code == 422
     assert said in reply.json()["error"]["message"]
-
-
-def compare_request(name):
-    """Make a compare request with parts of both kinds."""
-    return {
-        "conversation_history": [{"role": "user", "content": f"Why {name}?"}],
-        "response_objs": [
-            {
-                "output": [
-                    {
-                        "type": "message",
-                        "role": "assistant",
-                        "content": [{"type": "output_text", "text": text}],
-                    }
-                ]
-            }
-            for text in texts(3, name)
-        ],
-    }
-
-
-def test_compare_has_the_reply_of_nemo_gym(served):
-    """Rewards, comparison results with indices, three metrics; nothing else."""
-    reply = served.post("/compare", compare_request("compared")).json()
-    assert set(reply) == {"rewards", "comparison_results", "metrics"}
-    assert reply["rewards"] == sorted(reply["rewards"])
-    assert set(reply["comparison_results"][0]) == {
-        "response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking",
-    }  # fmt: skip
-    assert set(reply["metrics"]) == {
-        "mean_individual_score",
-        "std_individual_score",
-        "tiebreak_usage_rate",
-    }
-
-
-def test_compare_without_a_judge_is_an_error_to_be_retried(served, judge_server):
-    """503 and Retry-After, as a number is required; NeMo Gym's server would answer 3.0."""
-    judge_server.behave(fault={"status": 400})
-    reply = served.post("/compare", compare_request("no judge"))
-    assert reply.status_code == 503
-    assert int(reply.headers["Retry-After"]) > 0
-    assert "no reward" in reply.json()["error"]["message"]
-
-
-@pytest.mark.slow
-def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
-    """HTTP and `genrm compare` agree in every number; empty objects are the word None; wrong types
-    get a 422.
-    """
-    request = compare_request("compat")
-    flags = [*judge_flags(judge_server.base_url), "--compat", "nemo-gym"]
-    with serving(genrm, *flags, "--cohort-size", "2") as compat:
-        served = compat.post("/compare", request).json()
-        empty = compat.group(
-            messages="Why?", responses=[{"item": {}}, {"item": {"output": None}}, {"text": "a"}]
-        )
-        assert None not in empty["rewards"][:2]
-        row = {
-            "responses_create_params": {"input": "Why?"},
-            "response": {"output": []},
-        }
-        refused = [
-            compat.post("/verify", row | wrong).status_code
-            for wrong in ({"prompt_id": 5}, {"response": {}})
-        ]
-        assert refused == [422, 422]
-    compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
-    assert served == json.loads(compared.out)

@@ -46,21 +46,6 @@ async def members(client, group, delays_s):
     return [reply["reward"] for reply in replies]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_client_that_asks_again_holds_no_connection(served, shape):
-    """202 after the time that it names, with nothing to pay; then the reward, in every shape."""
-    (path, body), other = (SHAPES[shape]("wait", n, text, 2) for n, text in enumerate(texts(2)))
-    polled = path + ("&" if "?" in path else "?") + "wait=0"
-    for _ in range(2):
-        reply = served.post(polled, body)
-        assert (reply.status_code, reply.json()) == (202, {"status": "waiting"})
-        assert reply.headers["Retry-After"] == "0"
-    waiting = served.begin(*other)
-    while (reply := served.post(polled, body)).status_code == 202:
-        pass
-    assert {reply.status_code, waiting.reply().status_code} == {200}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "limit_s"), [("cut", 2), ("forget", 2)])
 def test_a_cohort_comes_together_through_a_rude_network(served, kind, limit_s):

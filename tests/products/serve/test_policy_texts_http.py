@@ -4,18 +4,18 @@ import json
 
 import pytest
 from genrm_process import Genrm
-from served import gym_response, serving, verify_row
+from served import SHAPES, gym_response, serving
 
 WRITTEN = ["half \ud83d", "...", "\U0001f60a", "\x00", "{", "\u2028", '{"a": NaN}']
-COMPONENTS = "".join(
-    f"[components.{name}]\n{options}\n"
-    for name, options in {
-        "win_rate": "",
-        "guard": 'kind = "rule"',
-        "form": 'kind = "rule"',
-        "consistency": 'pattern = "([0-9]+)"',
-    }.items()
-)
+COMPONENTS = """\
+[components.win_rate]
+[components.guard]
+kind = "rule"
+[components.form]
+kind = "rule"
+[components.consistency]
+pattern = "([0-9]+)"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +44,17 @@ def test_a_group_with_any_text_is_answered(measured):
         assert reply.json()["rewards"][2] is not None
 
 
-def test_every_shape_of_a_trainer_answers_any_text(measured):
+@pytest.mark.parametrize("shape", [*SHAPES, "compare"])
+def test_every_shape_of_a_trainer_answers_any_text(measured, shape):
     """A cohort of two, one of them with the text; a row comes back with the text that it had."""
     for place, text in enumerate(WRITTEN):
-        row = verify_row(0, "x", _ng_task_index=place, cohort_size=2)
-        rows = [row | {"response": gym_response(text)}, {**row, "_ng_rollout_index": 1}]
-        begun = [measured.begin("/verify", each) for each in rows]
-        first, _ = [each.reply() for each in begun]
-        assert first.status_code == 200, (text, first.text)
-        assert first.json()["response"] == json.loads(json.dumps(gym_response(text)))
-        samples = [
-            {"prompt": f"S{place}?", "response": said, "label": f"label {place}"}
-            for said in (text, "A whole answer.")
-        ]
-        begun = [measured.begin("/slime?size=2", each) for each in samples]
-        assert {each.reply().status_code for each in begun} == {200}
-        compared = {
-            "conversation_history": [{"role": "user", "content": "Why?"}],
-            "response_objs": [gym_response(text), gym_response("A whole answer.")],
-        }
-        assert measured.post("/compare", compared).status_code == 200
+        if shape == "compare":
+            responses = [gym_response(text), gym_response("A whole answer.")]
+            body = {"conversation_history": [{"content": "Why?"}], "response_objs": responses}
+            assert measured.post("/compare", body).status_code == 200
+            continue
+        given = {0: text, 1: "A whole answer."}
+        first, other = measured.begin_all(shape, f"{shape}-{place}", given, 2)
+        assert {first.reply().status_code, other.reply().status_code} == {200}, text
+        if shape == "gym":
+            assert first.json()["response"] == json.loads(json.dumps(gym_response(text)))

@@ -1,29 +1,12 @@
 """Faults around a server: its judge, its clients and itself end in the middle of things."""
 
-import re
 import statistics
-import time
 
 import pytest
+from polling import poll_until
 from served import SHAPES, judge_flags, reward_in, serving, texts
 
 QUICK = ("--no-probe", "--drain", "0.1s")
-
-
-def verdicts(served):
-    """Return the comparisons that have a verdict."""
-    found = re.search(
-        r'^genrm_comparisons_total\{result="verdict"\} (\S+)',
-        served.get("/metrics").text,
-        re.MULTILINE,
-    )
-    return float(found[1]) if found else 0.0
-
-
-def begin(served, shape, group, given, size):
-    """Send the members of a group, each in a thread of its own; `given` are texts by place."""
-    asked = [SHAPES[shape](group, place, text, size) for place, text in given.items()]
-    return [served.begin(*each) for each in asked]
 
 
 def rewards_of(waiting):
@@ -38,13 +21,14 @@ def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
     """
     flags = [*judge_flags(judge_server.base_url), *QUICK, "--strategy", "all_pairs"]
     given = dict(enumerate(texts(6)))
+    early = {place: given[place] for place in range(5)}
     with serving(genrm, *flags) as served:
-        begin(served, "cohort", "g", {place: given[place] for place in range(5)}, 6)
-        while verdicts(served) < 10:
-            time.sleep(0.01)
+        served.begin_all("cohort", "g", early, 6)
+        name = 'genrm_comparisons_total{result="verdict"}'
+        poll_until(lambda: name in served.get("/metrics").text and served.metric(name) == 10)
         served.kill()
     with serving(genrm, *flags) as served:
-        replies = [each.json() for each in begin(served, "cohort", "g", given, 6)]
+        replies = [each.json() for each in served.begin_all("cohort", "g", given, 6)]
     assert [reply["group_status"] for reply in replies] == ["scored"] * 6
     assert replies[0]["metrics"]["from_journal"] == 10
     assert judge_server.stats()["requests"] == 15
@@ -62,7 +46,7 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
     alone = "/slime?size=1&on_failure=mean", {"prompt": "Q?", "response": "x", "label": "l"}
 
     def ask(served, given):
-        waiting = {shape: begin(served, shape, "again", given, 4) for shape in SHAPES}
+        waiting = {shape: served.begin_all(shape, "again", given, 4) for shape in SHAPES}
         return {shape: rewards_of(each) for shape, each in waiting.items()}
 
     with serving(genrm, *flags) as served:
@@ -77,14 +61,14 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
         every = [reward for each in rewards.values() for reward in each]
         assert served.post(*alone).json() == pytest.approx(statistics.fmean(every))
         assert judge_server.stats()["requests"] == asked
-        [other] = begin(served, "cohort", "again", {2: "another"}, 4)
+        [other] = served.begin_all("cohort", "again", {2: "another"}, 4)
         assert other.reply().status_code == 409
-        begin(served, "gym", "again", {0: "new", 1: "new, too", 2: given[2]}, 4)
+        served.begin_all("gym", "again", {0: "new", 1: "new, too", 2: given[2]}, 4)
         served.wait_for(waiting=3)
         served.kill()
     with serving(genrm, *flags) as served:
         new = dict(enumerate(["new", "new, too", given[2], "new and last"]))
-        assert rewards_of(begin(served, "gym", "again", new, 4)) != rewards["gym"]
+        assert rewards_of(served.begin_all("gym", "again", new, 4)) != rewards["gym"]
 
 
 @pytest.mark.slow
@@ -92,10 +76,10 @@ def test_the_built_in_judge_keeps_its_answers_over_a_kill(genrm):
     """A member that asks again gets the reward that it was given, as with any other judge."""
     given = dict(enumerate(texts(4)))
     with serving(genrm, "--judge", "lexical") as served:
-        rewards = rewards_of(begin(served, "cohort", "kept", given, 4))
+        rewards = rewards_of(served.begin_all("cohort", "kept", given, 4))
         served.kill()
     with serving(genrm, "--judge", "lexical") as served:
-        assert rewards_of(begin(served, "cohort", "kept", {1: given[1]}, 4)) == rewards[1:2]
+        assert rewards_of(served.begin_all("cohort", "kept", {1: given[1]}, 4)) == rewards[1:2]
 
 
 @pytest.mark.slow
@@ -109,7 +93,7 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
     given = dict(enumerate(texts(4, "few")))
     two = {place: given[place] for place in (0, 1)}
     with serving(genrm, *flags) as served:
-        waiting = {shape: begin(served, shape, "few", two, 4) for shape in SHAPES}
+        waiting = {shape: served.begin_all(shape, "few", two, 4) for shape in SHAPES}
         replies = {shape: [each.reply() for each in found] for shape, found in waiting.items()}
         assert {reply.status_code for reply in replies["slime"]} == {200}
         assert {reply.json()["group_status"] for reply in replies["cohort"]} == {"partial"}
@@ -117,13 +101,12 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
         assert replies["openrlhf"][0].json()["extra_logs"]["genrm_came"] == [2.0]
         served.kill()
     with serving(genrm, *flags) as served:
-        late, again = (
-            begin(served, "cohort", "few", {place: given[place]}, 4)[0].json() for place in (3, 1)
-        )
+        asked = served.begin_all("cohort", "few", {3: given[3], 1: given[1]}, 4)
+        late, again = (each.json() for each in asked)
         assert (late["reward"], late["group_status"]) == (None, "failed")
         assert late["reason"]
         assert again == replies["cohort"][1].json()
-        anew = begin(served, "slime", "few", given, 4)  # those refused form a new cohort
+        anew = served.begin_all("slime", "few", given, 4)  # those refused form a new cohort
         assert [each.reply().status_code for each in anew] == [200] * 4
 
 
@@ -142,13 +125,9 @@ def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request
     with serving(genrm, *judge_flags(judge.base_url), *flags, "--drain", "0.1s") as served:
         assert served.get("/readyz").json() == {"status": "ready"}
         judge.kill()
+        responses = [{"text": text} for text in texts(4)]
         groups = [
-            {
-                "id": f"g{n}",
-                "messages": f"Why {n}?",
-                "responses": [{"text": text} for text in texts(4)],
-            }
-            for n in range(10)
+            {"id": f"g{n}", "messages": f"Why {n}?", "responses": responses} for n in range(10)
         ]
         waiting = [served.begin("/v1/groups", group) for group in groups]
         assert {each.json()["status"] for each in waiting} == {"failed"}

@@ -2,9 +2,11 @@
 sources.
 """
 
+import json
+
 import pytest
 from genrm_process import Genrm
-from served import judge_flags, serving, texts, verify_row
+from served import SHAPES, gym_response, judge_flags, reward_in, serving, texts, verify_row
 
 
 @pytest.fixture(scope="module")
@@ -12,11 +14,8 @@ def composed(judge_process, tmp_path_factory):
     """Keep a server whose rewards have components, some of them gated."""
     judge_process.restore()
     genrm = Genrm(tmp_path_factory.mktemp("composed"))
-    settings = (
-        "[components.win_rate]\n[total]\nweights = { genrm = 1, win_rate = 2 }\n"
-        "gates = { win_rate = 0.1 }\n"
-    )
-    (genrm.folder / "genrm.toml").write_text(settings)
+    total = "[total]\nweights = { genrm = 1, win_rate = 2 }\ngates = { win_rate = 0.1 }\n"
+    (genrm.folder / "genrm.toml").write_text("[components.win_rate]\n" + total)
     flags = ("--config", "genrm.toml", "--retries", "0")
     with serving(genrm, *judge_flags(judge_process.base_url), *flags) as served:
         yield served
@@ -39,61 +38,115 @@ def gym_row(task, place, text, **fields):
 def sample(group, text):
     """Make a request of OpenRLHF's: the query is the decoded template, the prompt included."""
     prompt = TEMPLATE.format(f"Why {group}?")
+    query = prompt + text + "<|im_end|>"
+    return {"query": [query], "prompts": [prompt], "labels": [f"answer of {group}"]}
+
+
+def compare_request(name, size=3):
+    """Make a request of NeMo Gym's to compare a group."""
     return {
-        "query": [prompt + text + "<|im_end|>"],
-        "prompts": [prompt],
-        "labels": [f"answer of {group}"],
+        "conversation_history": [{"role": "user", "content": f"Why {name}?"}],
+        "response_objs": [gym_response(text) for text in texts(size, name)],
     }
 
 
-def test_a_gym_row_comes_back_with_its_reward(served):
-    """Every field of the row is kept; the reward is a number."""
-    rows = [gym_row(71, place, text) for place, text in enumerate(texts(3))]
-    replies = [reply.json() for reply in post_all(served, "/verify", rows)]
-    assert [{**reply, "reward": 0} for reply in replies] == [
-        {
-            **row,
-            "reward": 0,
-            "failure_reason": None,
-        }
-        for row in rows
-    ]
-    rewards = [reply["reward"] for reply in replies]
-    assert rewards == sorted(rewards)
-    assert all(isinstance(reward, float) for reward in rewards)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_client_that_asks_again_gets_its_reward(served, shape):
+    """202 after the time that it names, with nothing to pay and no connection held; then a number,
+    in every shape.
+    """
+    (path, body), other = (SHAPES[shape]("wait", n, text, 2) for n, text in enumerate(texts(2)))
+    polled = path + ("&" if "?" in path else "?") + "wait=0"
+    for _ in range(2):
+        reply = served.post(polled, body)
+        assert (reply.status_code, reply.json()) == (202, {"status": "waiting"})
+        assert reply.headers["Retry-After"] == "0"
+    waiting = served.begin(*other)
+    while (reply := served.post(polled, body)).status_code == 202:
+        pass
+    worse, better = (reward_in(each) for each in (reply, waiting.reply()))
+    assert 1 <= worse < better <= 5
 
 
-def test_the_text_of_input_parts_reaches_the_judge(served, judge_server):
-    """`input_text` parts are read; NeMo Gym's own server shows the judge an empty prompt."""
-    rows = [gym_row(72, place, text) for place, text in enumerate(texts(3, "parts"))]
-    for row in rows:
-        row["responses_create_params"]["input"][0]["content"][0]["text"] = "A question in parts?"
-    post_all(served, "/verify", rows)
-    assert "A question in parts?" in str(judge_server.stats()["recent"])
-
-
-def test_a_judge_that_fails_is_nemo_gyms_judge_error(served, judge_server):
-    """The row goes to the failures of the run, as with NeMo Gym's own judge error; asking again
-    judges again.
+@pytest.mark.parametrize("shape", [*SHAPES, "compare"])
+def test_a_judge_that_fails_gives_no_number(served, judge_server, shape):
+    """A row is masked, as NeMo Gym's own judge errors are; where a number is required, 503 says
+    when to ask again. Whoever asks again is judged again.
     """
     judge_server.behave(fault={"status": 400})
-    rows = [gym_row(74, place, text) for place, text in enumerate(texts(3, "fails"))]
-    replies = [reply.json() for reply in post_all(served, "/verify", rows)]
-    assert {reply["_ng_failure_class"] for reply in replies} == {"judge_failed"}
-    assert all(reply["_ng_failure_judge_error"] for reply in replies)
-    assert what_nemo_rl_reads(replies)[:2] == ([0, 0, 0], [True, True, True])
+
+    def ask():
+        given = dict(enumerate(texts(2, f"fails {shape}")))
+        if shape == "compare":
+            return [served.post("/compare", compare_request("no judge", 2))]
+        return [each.reply() for each in served.begin_all(shape, "fails", given, 2)]
+
+    for reply in ask():
+        if reply.status_code == 503:
+            assert int(reply.headers["Retry-After"]) > 0
+            assert "no reward" in reply.json()["error"]["message"]
+            continue
+        assert shape in ("cohort", "gym", "gym attempt")
+        assert reward_in(reply) is None
+        if shape != "cohort":
+            assert reply.json()["_ng_failure_class"] == "judge_failed"
+            assert reply.json()["_ng_failure_judge_error"]
+            assert what_nemo_rl_reads([reply.json()])[:2] == ([0], [True])
     judge_server.behave()
-    reply = post_all(served, "/verify", rows)[0].json()
-    assert "_ng_failure_class" not in reply
-    assert reply["failure_reason"] is None
+    for reply in ask():
+        assert reply.status_code == 200
+        assert "_ng_failure_class" not in reply.text
+        assert reward_in(reply) is not None
+
+
+def test_a_gym_row_comes_back_with_its_reward(served, judge_server):
+    """Every field of the row is kept; the reward is a number. The judge sees the text of
+    `input_text` parts, where NeMo Gym's own server shows it an empty prompt.
+    """
+    rows = [gym_row(71, place, text) for place, text in enumerate(texts(3))]
+    replies = [reply.json() for reply in post_all(served, "/verify", rows)]
+    rewards = [reply.pop("reward") for reply in replies]
+    assert replies == [{**row, "failure_reason": None} for row in rows]
+    assert rewards == sorted(rewards)
+    assert all(isinstance(reward, float) for reward in rewards)
+    assert "Why?" in str(judge_server.stats()["recent"])
+
+
+def test_compare_has_the_reply_of_nemo_gym(served):
+    """Rewards, comparison results with indices, three metrics; nothing else."""
+    reply = served.post("/compare", compare_request("compared")).json()
+    assert set(reply) == {"rewards", "comparison_results", "metrics"}
+    assert reply["rewards"] == sorted(reply["rewards"])
+    fields = {"response_i", "response_j", "judge_idx", "score_1", "score_2", "ranking"}
+    assert set(reply["comparison_results"][0]) == fields
+    metrics = {"mean_individual_score", "std_individual_score", "tiebreak_usage_rate"}
+    assert set(reply["metrics"]) == metrics
+
+
+@pytest.mark.slow
+def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
+    """HTTP and `genrm compare` agree in every number; empty objects are the word None; wrong types
+    get a 422.
+    """
+    request = compare_request("compat")
+    flags = [*judge_flags(judge_server.base_url), "--compat", "nemo-gym"]
+    odd = [{"item": {}}, {"item": {"output": None}}, {"text": "a"}]
+    row = {"responses_create_params": {"input": "Why?"}, "response": {"output": []}}
+    with serving(genrm, *flags, "--cohort-size", "2") as compat:
+        served = compat.post("/compare", request).json()
+        assert None not in compat.group(messages="Why?", responses=odd)["rewards"][:2]
+        for wrong in ({"prompt_id": 5}, {"response": {}}):
+            assert compat.post("/verify", row | wrong).status_code == 422
+    compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
+    assert served == json.loads(compared.out)
 
 
 def test_attempts_at_a_group_never_mix(served, judge_server):
     """A member of attempt 2 is no opponent in attempt 3 (NeMo RL 3861, NeMo Gym 2814)."""
+    about = {"_ng_group_id": "prompt-75", "cohort_size": 2}
     old, new = (
         [
-            gym_row(75, place, text)
-            | {"_ng_group_id": "prompt-75", "_ng_group_attempt": attempt, "cohort_size": 2}
+            gym_row(75, place, text, **about, _ng_group_attempt=attempt)
             for place, text in enumerate(texts(2, name))
         ]
         for name, attempt in (("old", 2), ("new", 3))
@@ -108,10 +161,11 @@ def test_attempts_at_a_group_never_mix(served, judge_server):
     asked = len(judge_server.stats()["recent"])
     assert served.post("/verify", new[1]).json()["reward"] == rewards[1]  # a repeated request
     assert len(judge_server.stats()["recent"]) == asked
-    assert served.post("/verify", new[1] | {"response": old[1]["response"]}).status_code == 409
-    assert (
-        served.post("/verify", new[1] | {"_ng_group_attempt": "3"}).status_code == 422
-    )  # not attempt 0
+    for status, odd in (
+        (409, {"response": old[1]["response"]}),
+        (422, {"_ng_group_attempt": "3"}),  # which is not attempt 0
+    ):
+        assert served.post("/verify", new[1] | odd).status_code == status
     assert served.post("/verify", old[1]).is_success
     assert left.reply().is_success
 
@@ -150,12 +204,10 @@ def test_nemo_rl_masks_a_rollout_without_a_reward(composed):
     """A blank response is masked, its placeholders are the means of its siblings, and no judge has
     failed.
     """
-    rows = [gym_row(76, place, text) for place, text in enumerate(["", *texts(3, "composed")])]
+    given = enumerate(["", *texts(3, "composed")])
+    rows = [gym_row(76, place, text, cohort_size=4) for place, text in given]
     rows[0]["instance_config"] = {"kept": 1}
-    replies = [
-        reply.json()
-        for reply in post_all(composed, "/verify", [row | {"cohort_size": 4} for row in rows])
-    ]
+    replies = [reply.json() for reply in post_all(composed, "/verify", rows)]
     rewards, masked, columns = what_nemo_rl_reads(replies)
     assert masked == [True, False, False, False]
     assert rewards[0] == pytest.approx(sum(rewards[1:]) / 3)
@@ -173,15 +225,9 @@ def test_the_other_endpoints_of_a_resources_server(served):
     assert served.post("/seed_session", {}).json() == {}
     assert served.get("/").json() == {"status": "ok"}
     assert served.get("/reverify_mode").json() == "unsupported"
-    rows = [
-        {"_ng_task_index": task, "reward": reward}
-        for task, reward in ((0, 1.0), (0, 3.0), (1, 5.0))
-    ]
-    failed = {
-        "_ng_task_index": 1,
-        "reward": 0.0,
-        "_ng_failure_class": "judge_failed",
-    }
+    given = ((0, 1.0), (0, 3.0), (1, 5.0))
+    rows = [{"_ng_task_index": task, "reward": reward} for task, reward in given]
+    failed = {"_ng_task_index": 1, "reward": 0.0, "_ng_failure_class": "judge_failed"}
     reply = served.post("/aggregate_metrics", {"verify_responses": [*rows, failed]}).json()
     assert set(reply) == {"group_level_metrics", "agent_metrics", "key_metrics"}
     assert reply["key_metrics"] == {"mean/reward": 3.0}
@@ -190,69 +236,35 @@ def test_the_other_endpoints_of_a_resources_server(served):
 
 def test_openrlhf_samples_find_their_cohort(served):
     """One sample a request; the group is that of prompt and label, and equal responses are
-    different members.
+    different members. The second of two URLs gets no sample at all.
     """
-    given = [*texts(3, "rlhf"), texts(3, "rlhf")[0]]
-    replies = [
-        reply.json()
-        for reply in post_all(served, "/openrlhf?size=4", [sample("rlhf", text) for text in given])
-    ]
+    bodies = [sample("rlhf", text) for text in [*texts(3, "rlhf"), texts(3, "rlhf")[0]]]
+    replies = [reply.json() for reply in post_all(served, "/openrlhf?size=4", bodies)]
     rewards = [reply["rewards"][0] for reply in replies]
     assert all(reply["scores"] == [0.5] for reply in replies)  # within the default range
-    counts = {
-        "genrm_comparisons",
-        "genrm_failed",
-        "genrm_unscored",
-        "genrm_came",
-        "genrm_late",
-        "genrm_worth_training",
-    }
-    assert set(replies[0]["extra_logs"]) == counts
+    counts = ("comparisons", "failed", "unscored", "came", "late", "worth_training")
+    assert set(replies[0]["extra_logs"]) == {f"genrm_{name}" for name in counts}
     assert rewards[2] == max(rewards)
-
-
-def test_openrlhf_gets_an_empty_list_for_an_empty_list(served):
-    """The second of two URLs gets no sample at all."""
-    empty = {
-        "query": [],
-        "prompts": [],
-        "labels": [],
-    }
-    assert served.post("/openrlhf", empty).json() == {
-        "rewards": [],
-        "scores": [],
-        "extra_logs": {},
-    }
+    nothing = served.post("/openrlhf", {"query": [], "prompts": [], "labels": []})
+    assert nothing.json() == {"rewards": [], "scores": [], "extra_logs": {}}
 
 
 def test_a_label_may_name_group_messages_and_size(served, judge_server):
     """A JSON object in the label; the judge is shown its messages instead of the decoded
     template.
     """
-    label = '{"group_id": "labelled", "size": 2, "messages": [{"role": "user", "content": "What is asked?"}]}'  # noqa: E501
-    bodies = [
-        {
-            **sample("label", text),
-            "labels": [label],
-        }
-        for text in texts(2, "label")
-    ]
+    messages = '[{"role": "user", "content": "What is asked?"}]'
+    label = f'{{"group_id": "labelled", "size": 2, "messages": {messages}}}'
+    bodies = [{**sample("label", text), "labels": [label]} for text in texts(2, "label")]
     assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf", bodies))
     assert "What is asked?" in str(judge_server.stats()["recent"])
 
 
 def test_reasoning_that_the_prompt_opened_is_not_shown(served, judge_server):
     """A response cut off in the reasoning that the template opened is blank to the judge."""
-    bodies = [
-        sample("opened", text)
-        for text in ["a secret plan", *(f"so</think>{text}" for text in texts(2, "open"))]
-    ]
-    for body in bodies:
-        (prompt,) = body["prompts"]
-        body |= {
-            "query": [body["query"][0].replace(prompt, prompt + "<think>\n")],
-            "prompts": [prompt + "<think>\n"],
-        }
+    prompt = TEMPLATE.format("Why opened?") + "<think>\n"
+    given = ["a secret plan", *(f"so</think>{text}" for text in texts(2, "open"))]
+    bodies = [{"query": [prompt + text], "prompts": [prompt], "labels": ["l"]} for text in given]
     post_all(served, "/openrlhf?size=3", bodies)
     recent = str(judge_server.stats()["recent"])
     assert "Why opened?" in recent
@@ -278,56 +290,19 @@ def test_a_retry_of_openrlhf_is_not_another_member(served):
     assert rewards == sorted(rewards)
 
 
-def test_slime_gets_a_number(served):
-    """`remote_rm` reads the reply as the reward."""
-    bodies = [
-        {
-            "prompt": "Why?",
-            "response": text,
-            "label": "slime",
-        }
-        for text in texts(3, "slime")
-    ]
-    rewards = [reply.json() for reply in post_all(served, "/slime?size=3", bodies)]
-    assert rewards == sorted(rewards)
-    assert all(isinstance(reward, float) for reward in rewards)
-
-
-@pytest.mark.parametrize("path", ["/openrlhf?size=2", "/slime?size=2"])
-def test_a_missing_number_is_an_error_to_be_retried(served, judge_server, path):
-    """503 with Retry-After while the judge fails; the retries of all members find each other."""
-    judge_server.behave(fault={"status": 400})
-    bodies = [
-        {
-            **sample(path, text),
-            "prompt": f"Why {path}?",
-            "response": text,
-            "label": path,
-        }
-        for text in texts(2, f"number {path}")
-    ]
-    assert [reply.status_code for reply in post_all(served, path, bodies)] == [503, 503]
-    judge_server.behave()
-    assert [reply.status_code for reply in post_all(served, path, bodies)] == [200, 200]
-
-
 @pytest.mark.parametrize("shape", ["openrlhf", "slime"])
 def test_a_late_sample_gets_the_replacement_that_the_url_names(hurried, shape):
     """It may be of the next epoch, whose siblings were lost, too; without a replacement, it gets
     the reward beside those who came in time.
     """
     given = texts(4, f"epochs of {shape}")
-    path = f"/{shape}?size=4"
-    bodies = [sample(shape, text) | {"response": text} for text in given]
-    bodies = [body | {"prompt": body["prompts"][0], "label": shape} for body in bodies]
-    post_all(hurried, path, bodies[:2])
-    found = []
-    for body, late in ((bodies[2], f"{path}&on_failure=-7"), (bodies[3], path)):
-        reply = hurried.post(late, body).json()
-        found.append(reply if shape == "slime" else reply["rewards"][0])
-        assert shape == "slime" or reply["extra_logs"]["genrm_late"] == [1.0]
-    assert found[0] == -7
-    assert found[1] > 0
+    for each in hurried.begin_all(shape, "epochs", dict(enumerate(given[:2])), 4):
+        each.reply()
+    for text, replacement in ((given[2], "&on_failure=-7"), (given[3], "")):
+        path, body = SHAPES[shape]("epochs", 0, text, 4)
+        reply = hurried.post(path + replacement, body)
+        assert shape == "slime" or reply.json()["extra_logs"]["genrm_late"] == [1.0]
+        assert (reward_in(reply) == -7) is bool(replacement)
 
 
 def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
@@ -342,18 +317,13 @@ def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
     rewards = [other["rewards"][0] for other in others]
     assert blank["rewards"] == [pytest.approx(sum(rewards) / 2)]
     assert blank["extra_logs"]["genrm_unscored"] == [1.0]
-    again = [
-        reply.json()["rewards"] for reply in post_all(served, documented, bodies)
-    ]  # an epoch later: a new cohort
-    rewards = [sum(rewards) / 2, *rewards]
-    assert again == [
-        [pytest.approx(reward, abs=0.02)] for reward in rewards
-    ]  # the calibration has grown
+    again = post_all(served, documented, bodies)  # an epoch later: a new cohort
+    for reply, reward in zip(again, [sum(rewards) / 2, *rewards], strict=True):
+        # The calibration has grown.
+        assert reply.json()["rewards"] == [pytest.approx(reward, abs=0.02)]
     judge_server.behave(fault={"status": 400})
-    failed = [
-        reply.json()["rewards"]
-        for reply in post_all(served, documented, [sample("all", t) for t in texts(3)])
-    ]
+    bodies = [sample("all", text) for text in texts(3)]
+    failed = [reply.json()["rewards"] for reply in post_all(served, documented, bodies)]
     assert failed[0] == failed[1] == failed[2] != [None]
     assert served.post("/openrlhf?size=1&on_failure=meen", sample("typo", "a")).status_code == 422
 
@@ -363,16 +333,8 @@ def test_on_failure_sends_the_users_number(limited, judge_server):
     stays null.
     """
     judge_server.behave(fault={"status": 400})
-    bodies = [
-        {
-            "prompt": "Why?",
-            "response": text,
-            "label": "failing",
-        }
-        for text in texts(2, "failing")
-    ]
-    assert [reply.json() for reply in post_all(limited, "/slime", bodies)] == [0.5, 0.5]
-    assert limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])[
-        "rewards"
-    ] == [None, None]
-    assert "genrm_default_rewards_total 2.0" in limited.get("/metrics").text
+    waiting = limited.begin_all("slime", "failing", dict(enumerate(texts(2, "failing"))), 2)
+    assert [each.json() for each in waiting] == [0.5, 0.5]
+    group = limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])
+    assert group["rewards"] == [None, None]
+    assert limited.metric("genrm_default_rewards_total") == 2

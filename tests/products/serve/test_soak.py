@@ -6,6 +6,7 @@ for half an hour, and prints figures. By default, each estimator takes a quarter
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -13,7 +14,6 @@ import random
 import socket
 import time
 from collections import Counter
-from pathlib import Path
 
 import httpx
 import pytest
@@ -32,10 +32,7 @@ WARM_UP = (
 # What a retry repairs. An unreadable reply is none: another pair replaces it, and the rewards are
 # those of another set of comparisons.
 FAULTS = [
-    {
-        "status": 429,
-        "headers": {"Retry-After": "1"},
-    },
+    {"status": 429, "headers": {"Retry-After": "1"}},
     {"status": 500},
     {"status": 503},
     {"reset": "before"},
@@ -44,19 +41,7 @@ FAULTS = [
     {"trickle_s": 0.002},
     {"body": "<html>Bad gateway</html>"},
 ]
-FLAGS = (
-    "--no-probe",
-    "--call-timeout",
-    "3s",
-    "--concurrency",
-    "64",
-    "--cohort-deadline",
-    "3600s",
-    "--retries",
-    "20",
-)
-
-
+FLAGS = "--no-probe --call-timeout 3s --concurrency 64 --cohort-deadline 3600s --retries 20"
 NAMES = ("groups", *SHAPES)
 
 
@@ -88,11 +73,6 @@ def texts_of(number):
     return given
 
 
-def each_in(shape, replies):
-    """Return the rewards in the replies about a group."""
-    return replies[0].json()["rewards"] if shape == "groups" else [*map(reward_in, replies)]
-
-
 def lasting_port():
     """Return a free port that no client gets by chance while the server is down.
 
@@ -108,51 +88,45 @@ class Soak:
     """A server that suffers, one that does not, and the clients of both.
 
     Attributes:
+        counts: groups of each shape, responses, kills, and what clients got in place of replies.
         wrong: rewards that differed, with those of their group.
         most: largest difference of two rewards.
         sizes: after each kill: the share of the time that had passed, groups, and bytes of the
             journal; memory and open files of the server.
     """
 
-    def __init__(self, folder, judge, *flags):
+    def __init__(self, genrm, judge, calm, *flags):
         address = f"127.0.0.1:{lasting_port()}"
         self.url = f"http://{address}"
+        self.calm_url = calm.url
         self.judge = judge
-        self._genrm = Genrm(folder)
-        self._lives = contextlib.ExitStack()
-        keep = (
-            "--keep",
-            f"{max(120.0, SOAK_S / 15)}s",
-            "--record",
-            "served",
-            "--record-every",
-            "5s",
-        )
-        self._flags = (
-            *judge_flags(judge.base_url),
-            *flags,
-            "--listen",
-            address,
-            *keep,
-        )
-        self.wrong: list[str] = []
+        self._genrm = genrm
+        keep = ("--keep", f"{max(120.0, SOAK_S / 15)}s")
+        record = ("--record", "served", "--record-every", "5s")
+        listen = ("--listen", address)
+        self._flags = (*judge_flags(judge.base_url), *flags, *listen, *keep, *record)
+        self._numbers = itertools.count()
+        self.wrong = []
         self.most = 0.0
-        self.sizes: list[tuple[float, int, int, int, int]] = []
-        self.counts: Counter[str] = Counter()
-        self._numbers = iter(range(10**9))
-        self.server: Served
-        self.broken: Exception | None = None
+        self.sizes = []
+        self.counts = Counter()
+        self.broken = None
+        self._lives = []
+        self.begin()
 
-    @contextlib.contextmanager
-    def serving(self):
-        """Keep the server that suffers, over all of its lives."""
-        with self._lives:
-            self.begin()
-            yield
+    @property
+    def server(self):
+        """The server that lives now."""
+        return self._lives[-1]
+
+    @property
+    def messages(self):
+        """What the server said in all of its lives."""
+        return "".join(line for life in self._lives for line in life.messages)
 
     def begin(self):
         """Begin a life of the server."""
-        self.server = self._lives.enter_context(serving(self._genrm, *self._flags))
+        self._lives.append(Served(self._genrm, *self._flags))
 
     def fail_sometimes(self, rng):
         """Let the judge give each fault to one request in twenty, once."""
@@ -160,26 +134,18 @@ class Soak:
 
     def disturb(self, rng):
         """Kill the server or its judge at random moments, and start it again; in the last part,
-        only the judge. Without a server the clients would ask for ever: they learn what broke.
+        only the judge.
         """
-        try:
-            self.disturb_until_the_end(rng)
-        except Exception as error:
-            self.broken = error
-            raise
-
-    def disturb_until_the_end(self, rng):
-        """Disturb until the time is over."""
         begun_s = time.monotonic()
         while (passed := (time.monotonic() - begun_s) / SOAK_S) < 1:
             time.sleep(rng.uniform(0.2, 4.0 if SOAK_S < 300 else 15.0))
-            if passed < 0.6 and rng.random() < 0.7:
+            killed = "server" if passed < 0.6 and rng.random() < 0.7 else "judge"
+            self.counts[f"kills of the {killed}"] += 1
+            if killed == "server":
                 self.server.kill()
-                self.counts["kills of the server"] += 1
                 self.begin()
             else:
                 self.judge.kill()
-                self.counts["kills of the judge"] += 1
                 time.sleep(rng.uniform(0.0, 1.5))
                 self.judge.restart()
                 self.fail_sometimes(rng)  # others: it has forgotten which requests it failed
@@ -187,58 +153,48 @@ class Soak:
 
     def note_sizes(self, passed):
         """Add to the sizes."""
-        self.sizes.append(
-            (
-                passed,
-                self.groups,
-                self.journal_bytes,
-                *sizes_of(self.server.pid),
-            )
-        )
+        files = len(os.listdir(f"/proc/{self.server.pid}/fd"))
+        groups = sum(self.counts[name] for name in NAMES)
+        journal = sum(path.stat().st_size for path in self._genrm.state_folder.rglob("*.sqlite*"))
+        self.sizes.append((passed, groups, journal, self.server.memory_bytes(), files))
 
-    @property
-    def groups(self):
-        """Groups that both servers have answered."""
-        return sum(count for name, count in self.counts.items() if name in NAMES)
-
-    @property
-    def journal_bytes(self):
-        """Size of the journal."""
-        return sum(path.stat().st_size for path in self._genrm.state_folder.rglob("*.sqlite*"))
-
-    async def train(self, calm, rng, tolerance):
+    async def train(self, rng, tolerance):
         """Let all clients send groups to both servers while the disturbance lasts."""
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(limits=limits, trust_env=False, verify=False) as client:
             # Only what depends on the calibration needs one that has settled.
             for _ in range(WARM_UP // 20 if tolerance > 1e-6 else 1):
-                await asyncio.gather(
-                    *[self._send(client, calm, "groups", math.inf) for _ in range(20)]
-                )
+                sent = [self._send(client, "groups", math.inf) for _ in range(20)]
+                await asyncio.gather(*sent)
             self.fail_sometimes(rng)
             disturbance = asyncio.create_task(asyncio.to_thread(self.disturb, rng))
 
             async def send_on(shape):
                 while not disturbance.done():
-                    await self._send(client, calm, shape, tolerance)
+                    await self._send(client, shape, tolerance)
 
+            def note_what_broke(task):
+                # Without a server the clients would ask for ever.
+                self.broken = task.exception()
+
+            disturbance.add_done_callback(note_what_broke)
             await asyncio.gather(*[send_on(NAMES[place % len(NAMES)]) for place in range(CLIENTS)])
             await disturbance
 
-    async def _send(self, client, calm, shape, tolerance):
+    async def _send(self, client, shape, tolerance):
         """Get the rewards of a new group from both servers, and compare them."""
         number = next(self._numbers)
         requests = requests_of(shape, number, texts_of(number))
-        calm_replies = asyncio.gather(
-            *[self._ask(client, calm.url, *each, LIMIT_S) for each in requests]
-        )
-        own = await asyncio.gather(
-            *[
-                self._ask(client, self.url, *each, PATIENCE_S.get(shape, LIMIT_S))
-                for each in requests
-            ]
-        )
-        found, wanted = (each_in(shape, replies) for replies in (own, await calm_replies))
+
+        async def ask(url, limit_s):
+            sent = [self._ask(client, url, *each, limit_s) for each in requests]
+            replies = await asyncio.gather(*sent)
+            if shape == "groups":
+                return replies, replies[0].json()["rewards"]
+            return replies, [reward_in(reply) for reply in replies]
+
+        asked = (ask(self.url, PATIENCE_S.get(shape, LIMIT_S)), ask(self.calm_url, LIMIT_S))
+        (own, found), (_, wanted) = await asyncio.gather(*asked)
         self.counts[shape] += 1
         self.counts["responses"] += len(found)
         pairs = [pair for pair in zip(found, wanted, strict=True) if None not in pair]
@@ -248,7 +204,8 @@ class Soak:
         if unlike or most > tolerance or len(conclusions) > 1:
             self.wrong.append(f"{shape} {number}: {found}, not {wanted}; {own[0].text[-400:]}")
             print(self.wrong[-1], flush=True)
-        self.most = max(self.most, most if tolerance < math.inf else 0.0)
+        if tolerance < math.inf:
+            self.most = max(self.most, most)
 
     async def _ask(self, client, url, path, body, limit_s):
         """Send until there is a reply, as trainers do."""
@@ -265,12 +222,6 @@ class Soak:
         raise self.broken
 
 
-def sizes_of(pid):
-    """Return the bytes of memory and the number of files that a process holds."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir(f"/proc/{pid}/fd"))
-
-
 @pytest.mark.weekly
 @pytest.mark.parametrize(
     ("estimator", "tolerance"),
@@ -284,27 +235,27 @@ def test_a_soak(tmp_path, start_judge, soak_rng, estimator, tolerance):
 
     All estimators see the same verdicts; only that of the default depends on the calibration, and
     so on the order of groups."""
-    folders = [tmp_path / name for name in ("calm", "soak")]
-    for folder in folders:
-        folder.mkdir()
+    calm_genrm, genrm = (Genrm(tmp_path / name) for name in ("calm", "soak"))
+    for each in (calm_genrm, genrm):
+        each.folder.mkdir()
     judges = [start_judge(), start_judge()]
-    flags = (*FLAGS, "--estimator", estimator)
-    soak = Soak(folders[1], judges[1], *flags)
+    flags = (*FLAGS.split(), "--estimator", estimator)
     with (
         passing_on_signals(),  # servers are killed and started in a thread
-        serving(Genrm(folders[0]), *judge_flags(judges[0].base_url), *flags) as calm,
-        soak.serving(),
+        serving(calm_genrm, *judge_flags(judges[0].base_url), *flags) as calm,
     ):
-        asyncio.run(soak.train(calm, soak_rng, tolerance))
+        soak = Soak(genrm, judges[1], calm, *flags)
+        asyncio.run(soak.train(soak_rng, tolerance))
         soak.note_sizes(1.0)
         print(dict(soak.counts), f"largest difference {soak.most}", *soak.sizes, sep="\n")
         assert not soak.wrong, (len(soak.wrong), soak.wrong[:5])
         soak.server.wait_for(open=0, waiting=0)
         assert not [event for event in soak.server.events() if event["event"] == "deadline"]
         assert soak.server.terminate() == 0
+        assert "Traceback" not in soak.messages
     rows = Counter(
         (row["genrm"]["group"], row["genrm"]["index"])
-        for path in folders[1].glob("served/*.scored.jsonl")
+        for path in genrm.folder.glob("served/*.scored.jsonl")
         for row in read_lines(path)
     )
     assert len(rows) == soak.counts["responses"]

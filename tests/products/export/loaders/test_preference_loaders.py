@@ -11,8 +11,6 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from trainer_sample import PLAIN, WITH_TOOLS
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(600)]
-
 BY_SUFFIX = pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 GENERATION = "<|assistant|>"
 

@@ -17,7 +17,6 @@ WAIT = (
 )
 
 
-@pytest.mark.slow
 @pytest.mark.loader("trl", "datasets")
 @pytest.mark.timeout(1800)
 def test_the_page_trains_a_better_model(no_hub, tmp_path):

@@ -12,12 +12,7 @@ from trainer_sample import PLAIN, WITH_TOOLS, Task, says
 
 import genrm_cli
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("trl", "datasets"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(600),
-]
+pytestmark = pytest.mark.loader("trl", "datasets")
 
 TASKS = [*PLAIN, WITH_TOOLS]
 BY_SUFFIX = pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])

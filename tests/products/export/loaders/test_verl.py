@@ -3,8 +3,6 @@
 import pytest
 from trainer_sample import PLAIN, WITH_TOOLS
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(600)]
-
 TASKS = [*PLAIN, WITH_TOOLS]
 
 

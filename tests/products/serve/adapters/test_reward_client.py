@@ -15,23 +15,22 @@ from genrm_cli.adapters.reward_client import (
 )
 
 
-def test_a_wrong_option_is_refused_at_once():
-    """Before the first group, which may be hours away."""
-    cases = [
-        (
-            {"url": "localhost:8330"},
-            "url is 'localhost:8330'; expected one or several such as http://127.0.0.1:8330",
-        ),
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"url": "localhost:8330"}, "url is 'localhost:8330'; expected one or several such as"),
         ({"url": None}, "url is None"),
-        ({"url": ["http://127.0.0.1:1", 8330]}, "expected one or several such as"),
+        ({"url": ["http://127.0.0.1:1", 8330]}, "expected one or several such as http://127"),
         *(
             ({"on_failure": given}, "expected a number, 'mean' or None")
             for given in ("meen", True, [], "nan")
         ),
-    ]
-    for option, says in cases:
-        with pytest.raises(ValueError, match=says):
-            RewardClient(**option)
+    ],
+)
+def test_a_wrong_option_is_refused_at_once(option, says):
+    """Before the first group, which may be hours away."""
+    with pytest.raises(ValueError, match=says):
+        RewardClient(**option)
 
 
 def test_the_lines_of_an_adapter_run(served):
@@ -62,35 +61,33 @@ async def test_a_group_meets_at_one_of_several_servers(served, genrm, judge_serv
         ]
 
         async def score(group):
-            members = enumerate(zip(clients, texts(2, group), strict=True))
-            return await asyncio.gather(
-                *(
-                    client.score_member(group, str(n), 2, "Why?", text)
-                    for n, (client, text) in members
-                )
-            )
+            members = zip(clients, "01", texts(2, group), strict=True)
+            asked = [
+                client.score_member(group, place, 2, "Why?", text)
+                for client, place, text in members
+            ]
+            return [reply["metrics"]["came"] for reply in await asyncio.gather(*asked)]
 
         names = [f"several-{number}" for number in range(64)]
         of_both = [next(n for n in names if clients[0].url_of(n) == url) for url in both]
         for name, server in zip(of_both, (served, other), strict=True):
-            assert [reply["metrics"]["came"] for reply in await score(name)] == [2, 2]
+            assert await score(name) == [2, 2]
             assert any(event.get("group") == name for event in server.events())
         other.kill()
         for name in names:
-            assert [reply["metrics"]["came"] for reply in await score(name)] == [2, 2]
+            assert await score(name) == [2, 2]
 
 
 async def test_siblings_do_not_wait_for_a_member_that_will_not_come(served):
     """They are answered when the others have come; if it comes all the same, it is judged."""
     client = RewardClient(served.url)
-    short, middle, long = texts(3, "aborted")
+    *early, long = texts(3, "aborted")
     assert await client.leave_out("aborted", "2", 3)
-    first, second = await asyncio.gather(
-        *(
-            client.score_member("aborted", str(n), 3, "Why?", text)
-            for n, text in enumerate((short, middle))
-        )
-    )
+    asked = [
+        client.score_member("aborted", str(place), 3, "Why?", text)
+        for place, text in enumerate(early)
+    ]
+    first, second = await asyncio.gather(*asked)
     assert first["reward"] < second["reward"]
     assert (first["group_status"], first["members"]) == ("partial", ["0", "1"])
     assert not await client.leave_out("aborted", "0", 3)
@@ -99,32 +96,25 @@ async def test_siblings_do_not_wait_for_a_member_that_will_not_come(served):
 
 
 def test_a_busy_server_is_asked_again():
-    """After the time that it names."""
-    busy = (429, {"Retry-After": "0"}, {"error": {"message": "busy"}})
-    with answering(busy, (503, {"Retry-After": "0"}, {}), (200, {}, {"rewards": [1.0]})) as (
-        url,
-        seen,
-    ):
-        assert asyncio.run(RewardClient(url).score_group("Why?", ["a"])) == {"rewards": [1.0]}
+    """After the time that it names, with the token, which is not shown."""
+    soon = {"Retry-After": "0"}
+    replies = ((429, soon, {}), (503, soon, {}), (200, {}, {"rewards": [1.0]}))
+    with answering(*replies) as (url, seen):
+        client = RewardClient(url, token="s3cret")
+        assert asyncio.run(client.score_group("Why?", ["a"])) == {"rewards": [1.0]}
     assert len(seen) == 3
-    assert seen[0][2] == seen[2][2]
+    assert seen[0] == seen[2]
+    assert seen[0][1]["authorization"] == "Bearer s3cret"
+    assert "s3cret" not in repr(client)
 
 
 def test_a_page_that_is_no_reply_is_an_error_with_the_url():
     """A proxy may answer 200 with HTML; the error names the URL and quotes the page."""
-    with answering((200, {}, b"<html>Log in</html>")) as (url, _):
-        client = RewardClient(url)
-        with pytest.raises(RewardServerError, match=rf"{url}/v1/groups: 200, .*'<html>Log in"):
-            asyncio.run(client.score_group("Why?", ["a"]))
-
-
-def test_the_token_is_sent():
-    """As a bearer token; it is not shown."""
-    with answering((200, {}, {})) as (url, seen):
-        client = RewardClient(url, token="s3cret")
-        asyncio.run(client.score_group("Why?", ["a"]))
-    assert seen[0][1]["authorization"] == "Bearer s3cret"
-    assert "s3cret" not in repr(client)
+    with (
+        answering((200, {}, b"<html>Log in</html>")) as (url, _),
+        pytest.raises(RewardServerError, match=rf"{url}/v1/groups: 200, .*'<html>Log in"),
+    ):
+        asyncio.run(RewardClient(url).score_group("Why?", ["a"]))
 
 
 def test_a_refusal_is_an_error_at_once(served):
@@ -164,41 +154,18 @@ def test_synchronous_code_may_ask_inside_an_event_loop():
 
 def test_a_missing_reward_is_no_number_unless_the_user_says_so():
     """An error names the reason; a number or the mean of the group may stand in."""
-    missing = {
-        "id": "b",
-        "reward": None,
-        "reason": "incomplete",
-        "reason_text": "no verdict",
-    }
-    reply = {
-        "metrics": {"reward_mean": 4.0},
-        "responses": [{"id": "a", "reward": 4.0}, missing],
-    }
+    missing = {"id": "b", "reward": None, "reason": "incomplete", "reason_text": "no verdict"}
+    responses = [{"id": "a", "reward": 4.0}, missing]
+    reply = {"metrics": {"reward_mean": 4.0}, "responses": responses}
     with pytest.raises(MissingRewardError, match="'b' no reward: no verdict"):
         RewardClient().numbers_in(reply)
     mean = RewardClient(on_failure="mean")
     assert mean.numbers_in(reply) == [4.0, 4.0]
     assert RewardClient(on_failure=0).numbers_in(reply) == [4.0, 0.0]
+    before = {"reward_mean": None, "reward_mean_before": 3.0}
     with pytest.raises(MissingRewardError):
-        mean.number_in(
-            missing,
-            {
-                "reward_mean": None,
-                "reward_mean_before": 3.0,
-                "unanswered": 1,
-            },
-        )
-    assert (
-        mean.number_in(
-            missing,
-            {
-                "reward_mean": None,
-                "reward_mean_before": 3.0,
-                "unanswered": 0,
-            },
-        )
-        == 3.0
-    )
+        mean.number_in(missing, {**before, "unanswered": 1})
+    assert mean.number_in(missing, {**before, "unanswered": 0}) == 3.0
 
 
 def test_a_missing_component_is_the_mean_of_its_group():

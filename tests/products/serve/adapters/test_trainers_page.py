@@ -3,10 +3,6 @@ rest.
 """
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 from trainers_page import TRAINERS, block, blocks_of, commands, run_python
 
@@ -23,10 +19,10 @@ RUN_IN = [
     ("slime", "console", "test_slime.py"),
     ("slime", "yaml", "test_slime.py"),
     ("NeMo Gym", "console", "test_pasted.py"),
-    ("NeMo RL", "python", "test_checked_adapters.py"),
-    ("NeMo RL", "yaml", "test_checked_adapters.py"),
+    ("NeMo RL", "python", "test_nemo_rl.py"),
+    ("NeMo RL", "yaml", "test_nemo_rl.py"),
     ("verifiers", "python", "test_verifiers_env.py"),
-    ("prime-rl", "python", "test_checked_adapters.py"),
+    ("prime-rl", "python", "test_verifiers_env.py"),
     ("SkyRL", "python", "test_skyrl.py"),
     ("ART", "python", "test_art.py"),
     ("Your own loop", "python", "test_trainers_page.py"),
@@ -53,16 +49,3 @@ def test_your_own_loop(served):
     """The snippet gives each response a number."""
     rewards = run_python(block("Your own loop", "python", served.url))["reply"]["rewards"]
     assert [type(reward) for reward in rewards] == [float, float]
-
-
-def test_nemo_gyms_folder_is_copied_where_its_command_looks(tmp_path):
-    """The resources server and the settings that `config_paths` names."""
-    copy, start = block("NeMo Gym", "console", "").removeprefix("$ ").split("\n$ ")
-    (tmp_path / "resources_servers").mkdir()
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
-    subprocess.run(
-        ["bash", "-ec", copy], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True
-    )
-    named = start.partition("[")[2].partition(",")[0]
-    assert (tmp_path / named).is_file()
-    assert (tmp_path / named).parents[1].joinpath("app.py").is_file()

@@ -5,7 +5,6 @@ Each has the signatures of the source that its test names.
 """
 
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -14,7 +13,7 @@ from trainers_page import block, run_python
 
 
 @contextmanager
-def modules(**contents: dict[str, Any]) -> Iterator[None]:
+def modules(**contents):
     """Let modules be imported for a while; `a__b` stands for `a.b`."""
     made = {}
     for name, names in contents.items():
@@ -31,31 +30,25 @@ def modules(**contents: dict[str, Any]) -> Iterator[None]:
             del sys.modules[name]
 
 
-def _assign(trace: Any, advantage: float) -> None:
-    trace.advantage = advantage
-
-
-def prime_rl_algorithm(
-    url: str,
-    *,
-    value_of: Callable[[Any], float] = float,
-    is_trainable: Callable[[Any], bool] = lambda trace: trace.ok,
-    assign: Callable[[Any, float], object] = _assign,
-) -> Any:
-    """Return the algorithm of the page about trainers, on stand-ins for prime-rl.
+def prime_rl_algorithm(url, advantages):
+    """Return the algorithm of the page about trainers, on stand-ins for prime-rl; it puts the
+    advantage of each trace under its id.
 
     Source: PrimeIntellect-ai/prime-rl 559b4477, `src/prime_rl/orchestrator/algo`.
     """
 
+    def assign(trace, advantage):
+        advantages[id(trace)] = advantage
+
     class GRPO:
-        async def score_group(self, episodes: list[Any]) -> None:
-            rewards = [value_of(episode.traces[0].rewards["genrm"]) for episode in episodes]
+        async def score_group(self, episodes):
+            rewards = [episode.traces[0].rewards["genrm"].value for episode in episodes]
             for episode, reward in zip(episodes, rewards, strict=True):
                 assign(episode.traces[0], reward - sum(rewards) / len(rewards))
 
-    def trainable(episodes: list[Any]) -> Iterator[tuple[Any, Any]]:
+    def trainable(episodes):
         pairs = ((episode, trace) for episode in episodes for trace in episode.traces)
-        return ((episode, trace) for episode, trace in pairs if is_trainable(trace))
+        return ((episode, trace) for episode, trace in pairs if trace.ok)
 
     algorithms: dict[str, Any] = {"grpo": GRPO}
     with modules(

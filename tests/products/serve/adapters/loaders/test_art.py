@@ -4,12 +4,7 @@ import pytest
 from served import texts
 from trainers_page import block, run_python
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("art"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.loader("art")
 
 
 def test_each_gathered_group_is_compared(served, judge_server, monkeypatch):
@@ -20,24 +15,21 @@ def test_each_gathered_group_is_compared(served, judge_server, monkeypatch):
     import art
 
     short, long = texts(2, "art")
-    call = {
-        "id": "c1",
-        "type": "function",
-        "function": {"name": "look_up", "arguments": '{"word": "sky"}'},
-    }
+    function = {"name": "look_up", "arguments": '{"word": "sky"}'}
+    call = {"id": "c1", "type": "function", "function": function}
+    asked = {"role": "user", "content": "Why is the sky blue?"}
 
     async def group(*answers):
-        asked = {"role": "user", "content": "Why is the sky blue?"}
         return art.TrajectoryGroup(
             [art.Trajectory(messages_and_choices=[asked, *turns]) for turns in answers]
         )
 
-    looked_up = [
+    answers = [[{"role": "assistant", "content": text}] for text in (long, short, "")]
+    answers[0] = [
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "It is blue."},
+        *answers[0],
     ]
-    answers = [[*looked_up, {"role": "assistant", "content": long}]]
-    answers += [[{"role": "assistant", "content": text}] for text in (short, "")]
     groups = [group(*answers), group(answers[1])]
     pasted = run_python(block("ART", "python", served.url), groups=groups)
     [compared] = pasted["groups"]

@@ -6,14 +6,10 @@ from collections import namedtuple
 
 import pytest
 from genrm_process import Genrm
-from served import serving
+from served import gym_response, serving
+from test_nemo_gym_server import in_gym
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("nemo_gym"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.loader("nemo_gym")
 
 SAID = (
     "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
@@ -25,41 +21,13 @@ async def answer(request):
     """Answer as a model server of NeMo Gym, always with the same turn."""
     from aiohttp import web
 
-    content = [
-        {
-            "type": "output_text",
-            "text": SAID,
-            "annotations": [],
-        }
-    ]
-    message = {
-        "id": "m",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": content,
-    }
-    fields = {
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "output": [message],
-    }
-    return web.json_response(
-        {
-            "id": "r",
-            "created_at": 0,
-            "model": "policy",
-            "object": "response",
-            **fields,
-        }
-    )
+    return web.json_response(gym_response(SAID))
 
 
 async def play(env_port, rows):
     """Let the agent play a session for each row, all at once."""
     from aiohttp import web
-    from nemo_gym.server_utils import ServerClient, get_global_aiohttp_client
+    from nemo_gym.server_utils import ServerClient
     from omegaconf import OmegaConf
     from responses_api_agents.gymnasium_agent.app import (
         GymnasiumAgent,
@@ -92,30 +60,23 @@ async def play(env_port, rows):
         ),
     )
     try:
-        async with get_global_aiohttp_client():
-            requests = (GymnasiumAgentRunRequest.model_validate(row) for row in rows)
-            return await asyncio.gather(*(agent.run(Request({}), request) for request in requests))
+        requests = (GymnasiumAgentRunRequest.model_validate(row) for row in rows)
+        return await asyncio.gather(*(agent.run(Request({}), request) for request in requests))
     finally:
         await runner.cleanup()
 
 
-def test_the_agent_plays_sessions(tmp_path, monkeypatch):
+def test_the_agent_plays_sessions(tmp_path):
     """It takes rows of `/tasks`; the client leaves who hears one sentence only, with its reward
     (nemo-gym 0.4.0).
     """
-    from nemo_gym import server_utils
-
-    monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", "{}")
-    monkeypatch.setattr(server_utils, "_GLOBAL_AIOHTTP_CLIENT", None)
     with serving(Genrm(tmp_path), "--environment", "therapeutic_session") as served:
         rows = [json.loads(line) for line in served.get("/tasks").text.splitlines()][:4]
-        port = int(served.url.rpartition(":")[2])
-        for result in asyncio.run(play(port, rows)):
+        for result in in_gym(play(int(served.url.rpartition(":")[2]), rows)):
             assert result.terminated is True
             assert result.info["end_reason"] == "client_left"
-            assert (
-                0 < result.reward < max(result.info["reward_components"].values())
-            )  # a client who left is a gate
+            # A client who left is a gate.
+            assert 0 < result.reward < max(result.info["reward_components"].values())
             roles = [item.role for item in result.response.output]
             assert roles == ["assistant", "user"] * (len(roles) // 2) + ["assistant"]
             assert len(roles) == 2 * result.info["turn_index"] - 1

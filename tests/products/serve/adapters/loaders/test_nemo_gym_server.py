@@ -2,22 +2,16 @@
 
 import asyncio
 import importlib.util
-import json
 from pathlib import Path
 
 import pytest
-from served import texts
+from served import texts, verify_row
 
 import genrm_cli.adapters
 
 FOLDER = Path(genrm_cli.adapters.__path__[0]) / "nemo_gym"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("nemo_gym"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.loader("nemo_gym")
 
 
 def in_gym(work):
@@ -39,11 +33,7 @@ def client_of(host, port):
     from nemo_gym.server_utils import ServerClient
     from omegaconf import OmegaConf
 
-    entry = {
-        "entrypoint": "app.py",
-        "host": host,
-        "port": int(port),
-    }
+    entry = {"entrypoint": "app.py", "host": host, "port": int(port)}
     names = {"genrm": {"resources_servers": {"genrm": entry}}}
     return ServerClient.model_construct(
         head_server_config=None, global_config_dict=OmegaConf.create(names)
@@ -73,13 +63,7 @@ def make_server(url, **settings):
     instance, error = maybe_get_server_instance_config("genrm_serve", loaded.genrm_serve)
     assert instance is not None, error
     given = OmegaConf.to_container(loaded.genrm_serve.resources_servers.genrm_serve)
-    given |= {
-        "host": "127.0.0.1",
-        "port": 1,
-        "name": "genrm_serve",
-        "genrm_url": url,
-        **settings,
-    }
+    given |= {"host": "127.0.0.1", "port": 1, "name": "genrm_serve", "genrm_url": url, **settings}
     config = app.GenrmServe.model_fields["config"].annotation.model_validate(given)
     return app.GenrmServe(config=config, server_client=client_of("127.0.0.1", 1)).setup_webserver()
 
@@ -107,48 +91,7 @@ def verify(url, rows, **settings):
 
 def row(task, number, text):
     """Make a row as an agent sends it to /verify."""
-    content = [
-        {
-            "type": "output_text",
-            "text": text,
-            "annotations": [],
-        }
-    ]
-    message = {
-        "id": f"m{number}",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": content,
-    }
-    response = {
-        "id": f"r{number}",
-        "created_at": 0,
-        "model": "policy",
-        "object": "response",
-        "output": [message],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-    }
-    asked = {
-        "input": [
-            {
-                "role": "user",
-                "content": [{"type": "input_text", "text": f"Why {task}?"}],
-            }
-        ]
-    }
-    ids = {
-        "_ng_task_index": task,
-        "_ng_rollout_index": number,
-        "kept": {"any": [1]},
-    }
-    return {
-        "responses_create_params": asked,
-        "response": response,
-        **ids,
-    }
+    return verify_row(number, text, f"Why {task}?", _ng_task_index=task, kept={"any": [1]})
 
 
 def test_a_failed_judge_is_a_failed_row(served, judge_server):
@@ -165,10 +108,8 @@ def test_a_failed_judge_is_a_failed_row(served, judge_server):
 def test_nemo_gyms_own_client_posts_a_cohort(served):
     """`ServerClient` (nemo-gym 0.4.0) reaches a server that runs as the resources server itself."""
     client = client_of(*served.url.removeprefix("http://").split(":"))
-    rows = [
-        row(9, number, text) | {"cohort_size": 3}
-        for number, text in enumerate(texts(3, "gym-client"))
-    ]
+    given = enumerate(texts(3, "gym-client"))
+    rows = [row(9, number, text) | {"cohort_size": 3} for number, text in given]
 
     async def verify_all():
         assert await post(client, "/seed_session", rows[0]) == {}
@@ -179,4 +120,3 @@ def test_nemo_gyms_own_client_posts_a_cohort(served):
     rewards = [reply["reward"] for reply in replies]
     assert rewards == sorted(rewards)
     assert metrics["agent_metrics"]["mean/reward"] == pytest.approx(sum(rewards) / 3)
-    assert json.dumps(metrics)

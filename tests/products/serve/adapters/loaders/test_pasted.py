@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import datetime
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,29 +18,32 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from openrlhf_samples import execute_all
 from served import texts
-from small_server import answering
 from test_nemo_gym_server import client_of, in_gym, post, row
-from test_openrlhf_url import execute_all
 from test_verl_adapter import make_batch
-from trainers_page import block, commands, run_python
-
-from genrm_cli.adapters.reward_client import RewardClient
-
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
+from trainers_page import TRAINERS, TRL, VERL, block, commands, run_python
 
 
 @pytest.mark.loader("trl", "datasets")
-def test_trl(served, model_folder, tmp_path, monkeypatch):
-    """The trainer of the snippet trains; the model, the data set and the device are the user's."""
-    from datasets import Dataset
+@pytest.mark.parametrize(("page", "section"), [(TRAINERS, "TRL"), (TRL, "Quick start")])
+def test_trl(served, model_folder, tmp_path, monkeypatch, page, section):
+    """The trainer of the snippet trains (trl 1.16.0); the model, the data set and the device are
+    the user's.
+    """
+    import datasets
 
+    prompts = datasets.Dataset.from_dict({"prompt": ["Why?", "How?"]})
+    monkeypatch.setattr(datasets, "load_dataset", lambda name, split: prompts)
     monkeypatch.chdir(tmp_path)
-    pasted = block("TRL", "python", served.url).replace("Qwen/Qwen3-8B", str(model_folder))
-    pasted = pasted.replace("GRPOConfig(", "GRPOConfig(use_cpu=True, bf16=False, ")
-    trainer = run_python(pasted, dataset=Dataset.from_dict({"prompt": ["Why?"]}))["trainer"]
-    trainer.args.max_steps = 1
-    trainer.train()
+    pasted = re.sub(
+        r'"Qwen/.*"', repr(str(model_folder)), block(section, "python", served.url, page)
+    )
+    own = "use_cpu=True, bf16=False, max_completion_length=8, report_to='none', "
+    pasted = pasted.replace("GRPOConfig(", f"GRPOConfig(max_steps=1, {own}")
+    trainer = run_python(pasted, dataset=prompts)["trainer"]
+    if page == TRAINERS:  # the other snippet trains by itself
+        trainer.train()
     assert any("genrm/reward" in step for step in trainer.state.log_history)
 
 
@@ -47,34 +51,46 @@ def test_trl(served, model_folder, tmp_path, monkeypatch):
 def test_verl(served, model_folder):
     """Its configuration takes the options, and its reward workers score a batch (verl 0.9.1)."""
     import ray
-    from hydra import compose, initialize_config_dir
-    from verl.experimental.reward_loop import RewardLoopManager, migrate_legacy_reward_impl
+    from verl.experimental.reward_loop import RewardLoopManager
 
     [[_, _, module, *options]] = commands("verl", served.url)
-    source = Path(find_spec(module).origin)
-    assert '@hydra.main(config_path="config", config_name="ppo_trainer"' in source.read_text()
-    own = [
+    config = compose_verl(
+        module,
+        *options,
         f"actor_rollout_ref.model.path={model_folder}",
         "actor_rollout_ref.rollout.n=3",
         "reward.num_workers=2",
-    ]
-    with initialize_config_dir(str(source.with_name("config")), version_base=None):
-        config = migrate_legacy_reward_impl(compose("ppo_trainer", [*options, *own]))
+    )
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
     try:
-        data = make_batch(
-            {
-                "pasted-1": texts(3, "verl-pasted"),
-                "pasted-2": [*texts(2, "verl-blank"), ""],
-            },
-            version=1,
-        )
-        scored = RewardLoopManager(config).compute_rm_score(data)
+        groups = {"one": texts(3, "verl-pasted"), "two": [*texts(2, "verl-blank"), ""]}
+        scored = RewardLoopManager(config).compute_rm_score(make_batch(groups, version=1))
     finally:
         ray.shutdown()
     first, second = scored.batch["rm_scores"].sum(dim=1).reshape(2, 3).tolist()
     assert first[0] < first[1] < first[2]
     assert second[2] == pytest.approx((second[0] + second[1]) / 2)
+
+
+@pytest.mark.loader("verl")
+def test_the_recipe_of_verl():
+    """Its configuration composes the options."""
+    [[_, _, module, *options]] = commands("Training", "", VERL, "bash")
+    options.remove("$@")
+    config = compose_verl(module, *options)
+    assert config.reward.reward_manager.name == "GenrmRewardManager"
+    assert config.actor_rollout_ref.rollout.n == 8
+
+
+def compose_verl(module, *options):
+    """Return the configuration that verl makes of the options of its command."""
+    from hydra import compose, initialize_config_dir
+    from verl.experimental.reward_loop import migrate_legacy_reward_impl
+
+    source = Path(find_spec(module).origin)
+    assert '@hydra.main(config_path="config", config_name="ppo_trainer"' in source.read_text()
+    with initialize_config_dir(str(source.with_name("config")), version_base=None):
+        return migrate_legacy_reward_impl(compose("ppo_trainer", list(options)))
 
 
 @pytest.mark.loader("openrlhf", "torch")
@@ -94,9 +110,10 @@ def test_openrlhf(served, number, tmp_path, monkeypatch):
     executor = load_as_openrlhf(own) if own else SingleTurnAgentExecutor(args.reward.remote_url)
     label = block("OpenRLHF", "json", served.url).replace("prompt-17", f"prompt-17-{number}")
     found = execute_all(executor, {label: [*texts(7, "openrlhf-pasted"), ""]})
-    *rewards, blank = (
-        torch.cat([torch.tensor([each["reward"]]) for each in found]).flatten().tolist()
-    )  # as its trainer
+    # As its trainer reads them: what it filters groups by is within its default range.
+    joined = torch.cat([torch.tensor([each["reward"]]) for each in found])
+    assert {float(torch.as_tensor(each["scores"])) for each in found} == {0.5}
+    *rewards, blank = joined.flatten().tolist()
     assert rewards[0] < rewards[6]
     assert blank == pytest.approx(sum(rewards) / 7)
     assert [each["extra_logs"]["genrm_unscored"][0] for each in found] == [0.0] * 7 + [1.0]
@@ -108,11 +125,7 @@ def parse_as_openrlhf(module, options, monkeypatch):
     """
     script = ast.parse(Path(find_spec(module).origin).read_text()).body[-1].body
     assert ast.unparse(script.pop()) == "train(args)"
-    names = {
-        "argparse": argparse,
-        "os": os,
-        "datetime": datetime.datetime,
-    }
+    names = {"argparse": argparse, "os": os, "datetime": datetime.datetime}
     monkeypatch.setattr(sys, "argv", [module, *options])
     exec(compile(ast.Module(script, []), module, "exec"), names)
     return names["args"]
@@ -130,19 +143,6 @@ def load_as_openrlhf(path):
     names = {"AgentExecutorBase": AgentExecutorBase}
     exec(compile(ast.Module([loading], []), str(engine), "exec"), names)
     return names[loading.name](path)
-
-
-@pytest.mark.loader("openrlhf", "torch")
-def test_the_executor_waits_for_a_server_that_is_busy():
-    """Where OpenRLHF's own client gives up after five requests, and its training ends."""
-    from genrm_cli.adapters.openrlhf import GenrmExecutor
-
-    busy = (429, {"Retry-After": "0"}, {})
-    with answering(*[busy] * 6, (200, {}, {"rewards": [2.5]})) as (url, seen):
-        client = RewardClient(f"{url}/openrlhf?size=1")
-        executor = type("AgentExecutor", (GenrmExecutor,), {"client": client})()
-        assert [each["reward"] for each in execute_all(executor, {None: ["Yes."]})] == [[2.5]]
-    assert len(seen) == 7
 
 
 @pytest.mark.loader("nemo_gym", "ray")

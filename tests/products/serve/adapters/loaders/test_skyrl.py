@@ -6,12 +6,7 @@ import pytest
 from served import texts
 from trainers_page import block, run_python
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("skyrl", "torch", "transformers"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.loader("skyrl", "torch", "transformers")
 
 
 class Engine:
@@ -19,9 +14,9 @@ class Engine:
 
     model_name = "policy"
 
-    def __init__(self, tokenizer, *said):
+    def __init__(self, tokenizer):
         self._tokenizer = tokenizer
-        self.said = list(said)
+        self.said = []
 
     async def generate(self, batch, model=None):
         """Return one response to each prompt of a request."""
@@ -38,20 +33,7 @@ class Engine:
         """Forget nothing."""
 
 
-@pytest.fixture
-def made(served, tokenizer):
-    """Make the generator of the page, around SkyRL's; return it with its engine."""
-    experiment = run_python(block("SkyRL", "python", served.url))["GenrmExp"]
-    from skyrl.train.config import SkyRLTrainConfig
-
-    settings = SkyRLTrainConfig()
-    settings.generator.max_input_length = 512
-    engine = Engine(tokenizer)
-    unopened = object.__new__(experiment)  # its constructor loads a model and data sets
-    return unopened.get_generator(settings, tokenizer, engine), engine
-
-
-def batch_of(prompts, phase="train"):
+def batch_of(prompts, phase):
     """Make a batch as SkyRL's trainer makes it: two trajectories of each prompt."""
     from skyrl.train.generators.base import BatchMetadata, TrajectoryID
 
@@ -66,22 +48,32 @@ def batch_of(prompts, phase="train"):
     }
 
 
-def test_rewards_of_its_environment_are_replaced_in_training_only(made):
-    """Each trajectory gets a number, compared with those of its prompt; evaluation keeps the
-    rewards of the environment; two blanks get the mean of all groups before.
+def test_rewards_of_its_environment_are_replaced_in_training_only(served, tokenizer):
+    """The generator of the page, around SkyRL's: each trajectory gets a number, compared with those
+    of its prompt; evaluation keeps the rewards of the environment; two blanks get the mean of all
+    groups before.
     """
-    generator, engine = made
-    engine.said = texts(4, "skyrl")  # its requests come in any order
-    output = asyncio.run(generator.generate(batch_of(["Why?", "How?"])))
+    experiment = run_python(block("SkyRL", "python", served.url))["GenrmExp"]
+    from skyrl.train.config import SkyRLTrainConfig
+
+    settings = SkyRLTrainConfig()
+    settings.generator.max_input_length = 512
+    engine = Engine(tokenizer)
+    unopened = object.__new__(experiment)  # its constructor loads a model and data sets
+    generator = unopened.get_generator(settings, tokenizer, engine)
+
+    def generate(prompts, *said, phase="train"):
+        engine.said = list(said)
+        return asyncio.run(generator.generate(batch_of(prompts, phase)))
+
+    output = generate(["Why?", "How?"], *texts(4, "skyrl"))  # its requests come in any order
     rewards = output["rewards"]
     lengths = [len(ids) for ids in output["response_ids"]]
     for first, second in ((0, 1), (2, 3)):
         assert (rewards[first] - rewards[second]) * (lengths[first] - lengths[second]) > 0
         assert rewards[first] + rewards[second] == pytest.approx(6)
     assert [len(mask) for mask in output["loss_masks"]] == lengths
-    engine.said = [*texts(1, "skyrl-c"), "#### 42"]
-    evaluated = asyncio.run(generator.generate(batch_of(["Why?"], "eval")))["rewards"]
-    assert sorted(sum(each) if isinstance(each, list) else each for each in evaluated) == [0.0, 1.0]
-    engine.said = ["", ""]
-    blank = asyncio.run(generator.generate(batch_of(["When?"])))["rewards"]
+    own = generate(["Why?"], *texts(1, "skyrl-c"), "#### 42", phase="eval")["rewards"]
+    assert sorted(sum(each) if isinstance(each, list) else each for each in own) == [0.0, 1.0]
+    blank = generate(["When?"], "", "")["rewards"]
     assert blank[0] == blank[1]

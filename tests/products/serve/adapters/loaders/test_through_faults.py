@@ -4,18 +4,15 @@ server that fail.
 
 import asyncio
 import json
-import socket
 import threading
 import time
 import zlib
 
 import pytest
+from openrlhf_samples import execute_all
 from served import judge_flags, serving, texts
 from test_nemo_gym_server import row, verify
-from test_openrlhf_url import execute_all
 from test_verl_adapter import SIZE, load_manager, make_batch, scores_of
-
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default"), pytest.mark.timeout(900)]
 
 OUTAGE_S = 20.0
 
@@ -72,15 +69,15 @@ ASK = [
 ]
 
 
-def groups_of(name, count=4):
-    """Make groups whose longer responses are better."""
-    return {f"{name}-{number}": texts(SIZE, f"{name}-{number}") for number in range(count)}
+GROUPS = {f"fault-{number}": texts(SIZE, f"fault-{number}") for number in range(4)}
 
 
-def in_order(rewards):
-    """Whether each group's rewards rise."""
-    rows = [rewards[place : place + SIZE] for place in range(0, len(rewards), SIZE)]
-    return [row == sorted(set(row)) for row in rows]
+def assert_in_order(rewards):
+    """Each group's longer responses are better."""
+    assert len(rewards) == len(GROUPS) * SIZE
+    for place in range(0, len(rewards), SIZE):
+        own = rewards[place : place + SIZE]
+        assert own == sorted(set(own))
 
 
 @pytest.mark.parametrize("ask", ASK)
@@ -97,42 +94,29 @@ def test_equal_and_blank_responses_have_rewards_at_once(served, ask):
 
 
 @pytest.mark.parametrize("ask", ASK)
-def test_calls_that_fail_cost_no_reward(genrm, judge_server, ask):
-    """A fifth of the judge's replies are errors at first: they are asked again."""
-    with serving(genrm, *judge_flags(judge_server.base_url)) as served:
-        judge_server.behave(fault={"status": 500}, fault_share=0.2, fault_times=1)
-        rewards = ask(served.url, groups_of("errors", 8))
-    assert in_order(rewards) == [True] * 8
-    assert judge_server.stats()["requests"] > 8 * SIZE
-
-
-@pytest.mark.parametrize("ask", ASK)
 def test_a_judge_that_is_away_is_waited_for(genrm, judge_server, ask):
     """Rewards come when it is back."""
     with serving(genrm, *judge_flags(judge_server.base_url)) as served:
         judge_server.behave(fault={"status": 503})
         back = threading.Timer(OUTAGE_S, judge_server.behave)
         back.start()
-        rewards = ask(served.url, groups_of("away"))
+        rewards = ask(served.url, GROUPS)
         assert back.finished.is_set()
-    assert in_order(rewards) == [True] * 4
+    assert_in_order(rewards)
 
 
 @pytest.mark.parametrize("ask", ASK)
 def test_a_server_that_is_killed_is_waited_for(genrm, judge_server, ask):
     """SIGKILL in mid-step; the trainer's requests reach the server that takes its place."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = "127.0.0.1:%d" % free.getsockname()[1]  # noqa: UP031
-    flags = [*judge_flags(judge_server.base_url), "--listen", address]
+    flags = [*judge_flags(judge_server.base_url), "--no-probe"]
     found = []
     judge_server.behave(latency_s=1.0)
-    with serving(genrm, *flags, "--no-probe") as served:
-        step = threading.Thread(target=lambda: found.extend(ask(served.url, groups_of("killed"))))
+    with serving(genrm, *flags) as served:
+        step = threading.Thread(target=lambda: found.extend(ask(served.url, GROUPS)))
         step.start()
         judge_server.wait_until(lambda stats: stats["in_flight"] > 0)
         served.kill()
     time.sleep(0.5)
-    with serving(genrm, *flags, "--no-probe"):
+    with serving(genrm, *flags, "--listen", "%s:%d" % served.address):  # noqa: UP031
         step.join(120)
-    assert in_order(found) == [True] * 4
+    assert_in_order(found)

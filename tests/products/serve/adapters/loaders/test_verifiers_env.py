@@ -10,11 +10,7 @@ from trainers_page import block
 
 from genrm_cli.adapters.reward_client import MissingRewardError
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("verifiers"),
-    pytest.mark.filterwarnings("default"),
-]
+pytestmark = pytest.mark.loader("verifiers")
 
 _TASKSET = """\
 import verifiers.v1 as vf
@@ -49,36 +45,32 @@ def environment(served, tmp_path, monkeypatch):
     return load
 
 
-def trace_of(task, config, text):
-    """Return a finished attempt; one without a text failed before its first answer."""
+def episode_of(loaded, *given):
+    """Return a task, and an episode of attempts at it; one without a text failed before its first
+    answer.
+    """
     import verifiers.v1 as vf
     from verifiers.v1.graph import MessageNode
     from verifiers.v1.trace import AgentInfo, TraceTask
     from verifiers.v1.types import AssistantMessage, UserMessage
 
-    asked = MessageNode(message=UserMessage(content=task.data.prompt))
-    nodes = [asked]
-    if text is not None:
-        answer = AssistantMessage(content=text)
-        nodes.append(MessageNode(parent=0, message=answer, sampled=True))
+    [task] = loaded.taskset
     about = TraceTask(type="Task", data=task.data)
-    return vf.Trace(task=about, agent=AgentInfo(config=config.agent), nodes=nodes)
-
-
-def episode_of(loaded, given):
-    """Return a task, and an episode of finished attempts at it."""
-    import verifiers.v1 as vf
-    from verifiers.v1.trace import TraceTask
-
-    (task,) = loaded.taskset
-    traces = [trace_of(task, loaded.config, text) for text in given]
-    return task, vf.Episode(task=TraceTask(type="Task", data=task.data), traces=traces)
+    traces = []
+    for text in given:
+        nodes = [MessageNode(message=UserMessage(content=task.data.prompt))]
+        if text is not None:
+            answer = AssistantMessage(content=text)
+            nodes.append(MessageNode(parent=0, message=answer, sampled=True))
+        agent = AgentInfo(config=loaded.config.agent)
+        traces.append(vf.Trace(task=about, agent=agent, nodes=nodes, ok=text is not None))
+    return task, vf.Episode(task=about, traces=traces)
 
 
 def test_attempts_of_an_episode_are_compared(environment):
     """Each gets its reward, and one that failed the replacement that the user sets."""
     loaded = environment(on_failure="mean")
-    task, episode = episode_of(loaded, [*texts(3, "verifiers"), None])
+    task, episode = episode_of(loaded, *texts(3, "verifiers"), None)
     asyncio.run(loaded.finalize(task, episode))
     scores = [trace.rewards["genrm"].value for trace in episode.traces]
     assert scores[0] < scores[1] < scores[2]
@@ -88,37 +80,32 @@ def test_attempts_of_an_episode_are_compared(environment):
 
 
 def test_an_attempt_without_a_reward_fails_the_episode(environment):
-    """Without a replacement, since verifiers would count it as 0; no reward is recorded."""
-    loaded = environment()
-    task, episode = episode_of(loaded, [*texts(3, "verifiers"), None])
-    with pytest.raises(MissingRewardError, match="no reward"):
-        asyncio.run(loaded.finalize(task, episode))
-    assert all("genrm" not in trace.rewards for trace in episode.traces)
-
-
-def test_prime_rls_algorithm_rewards_traces_of_verifiers(environment, served):
-    """Episodes of one attempt each are compared, and one without an answer has no reward; the
-    classes of prime-rl, which no registry serves, are stand-ins.
+    """Without a replacement, since verifiers would count it as 0; no reward is recorded. Nothing is
+    asked about an episode in which all attempts failed.
     """
     loaded = environment()
-    given = [*texts(2, "prime-verifiers"), ""]
-    episodes = [episode_of(loaded, [text])[1] for text in given]
-    advantages = {}
-    algorithm = prime_rl_algorithm(
-        served.url,
-        value_of=lambda reward: reward.value,
-        is_trainable=lambda trace: True,
-        assign=lambda trace, advantage: advantages.update({id(trace): advantage}),
-    )
-    asyncio.run(algorithm.score_group(episodes))
-    low, high, none = (advantages[id(episode.traces[0])] for episode in episodes)
-    assert low == pytest.approx(-high)
-    assert low < none == 0
+    task, episode = episode_of(loaded, *texts(3, "verifiers"), None)
+    with pytest.raises(MissingRewardError, match="no reward"):
+        asyncio.run(loaded.finalize(task, episode))
+    task, failed = episode_of(loaded, None, None)
+    asyncio.run(loaded.finalize(task, failed))
+    assert all("genrm" not in trace.rewards for trace in episode.traces + failed.traces)
 
 
-def test_attempts_without_any_answer_are_left_alone(environment):
-    """Nothing is asked about an episode in which all attempts failed."""
+def test_prime_rl_rewards_traces_of_verifiers(environment, served):
+    """Episodes of one attempt each are compared; one without an answer has no reward, and one that
+    failed takes no part. The classes of prime-rl, which no registry serves, are stand-ins.
+    """
     loaded = environment()
-    task, episode = episode_of(loaded, [None, None])
-    asyncio.run(loaded.finalize(task, episode))
-    assert all("genrm" not in trace.rewards for trace in episode.traces)
+    advantages = {}
+    algorithm = prime_rl_algorithm(served.url, advantages)
+    given = [*texts(2, "prime-verifiers"), "", None]
+    episodes = [episode_of(loaded, text)[1] for text in given]
+    asyncio.run(algorithm.score_group(episodes))
+    low, high, blank, failed = (episode.traces[0] for episode in episodes)
+    assert advantages[id(low)] == pytest.approx(-advantages[id(high)])
+    assert advantages[id(low)] < advantages[id(blank)] == 0
+    assert blank.rewards == {"genrm": None}
+    assert failed.rewards == {}
+    with pytest.raises(ValueError, match="several"):
+        asyncio.run(algorithm.score_group([episode_of(loaded, "one", "another")[1]]))

@@ -9,14 +9,10 @@ from types import SimpleNamespace
 import pytest
 from served import judge_flags, serving, texts
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("verl", "torch"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.loader("verl", "torch")
 
 SIZE = 3
+ASKED = [{"role": "user", "content": "Why?"}]
 
 
 def make_batch(groups, version=0, extra=None, **columns):
@@ -33,7 +29,6 @@ def make_batch(groups, version=0, extra=None, **columns):
     ids = [[*text.encode()] for _, text in rows]
     width = max(map(len, ids))
     mask = [[1] * (2 + len(each)) + [0] * (width - len(each)) for each in ids]
-    asked = [[{"role": "user", "content": "Why?"}] for _ in rows]
     sessions = [number for given in groups.values() for number in range(len(given))]
     columns |= {"session_id": sessions} if version else {"priority": range(len(rows))}
     return DataProto.from_dict(
@@ -44,7 +39,7 @@ def make_batch(groups, version=0, extra=None, **columns):
         },
         non_tensors={
             "uid": np.array([uid for uid, _ in rows], dtype=object),
-            "raw_prompt": np.array([*asked, None], dtype=object)[:-1],
+            "raw_prompt": np.array([*[ASKED] * len(rows), None], dtype=object)[:-1],
             "extra_info": np.array([dict(extra or {}) for _ in rows], dtype=object),
             **{name: np.array(values) for name, values in columns.items()},
         },
@@ -57,12 +52,7 @@ def load_manager(url, **genrm):
     from verl.trainer.ppo.reward import load_reward_manager
 
     settings = {
-        "actor_rollout_ref": {
-            "rollout": {
-                "n": SIZE,
-                "val_kwargs": {"n": 1},
-            }
-        },
+        "actor_rollout_ref": {"rollout": {"n": SIZE, "val_kwargs": {"n": 1}}},
         "reward": {
             "custom_reward_function": {"path": None, "name": "compute_score"},
             "sandbox_fusion": {"url": None},
@@ -84,35 +74,29 @@ def manager(served):
     return partial(load_manager, served.url)
 
 
-async def score_rows(manager, data):
-    """Score each row on its own, all at once, as the workers do."""
-    return await asyncio.gather(
-        *(manager.run_single(data[row : row + 1]) for row in range(len(data)))
-    )
-
-
 def scores_of(manager, data):
-    """Score the rows of a batch."""
-    return manager.loop.run_until_complete(score_rows(manager, data))
+    """Score each row of a batch on its own, all at once, as the workers do."""
+
+    async def score_rows():
+        rows = [manager.run_single(data[row : row + 1]) for row in range(len(data))]
+        return await asyncio.gather(*rows)
+
+    return manager.loop.run_until_complete(score_rows())
 
 
-def test_samples_and_padding_copies(manager):
-    """Rows padded to a multiple of eight workers get their group's rewards; equal responses stay
-    two members.
+@pytest.mark.parametrize("renumbered", [False, True])
+def test_samples_and_padding_copies(manager, renumbered):
+    """Rows padded to a multiple of eight workers get their group's rewards, also where V0 numbers
+    them after it; equal responses stay two members.
     """
+    import numpy as np
     from verl.protocol import pad_dataproto_to_divisor
 
-    one = uuid.uuid4().hex
-    other = uuid.uuid4().hex
-    given = texts(3, "verl")
-    data = make_batch(
-        {
-            one: given,
-            other: [given[0], given[2], given[0]],
-        }
-    )
-    padded, added = pad_dataproto_to_divisor(data, 8)
-    assert added == 2
+    given = texts(SIZE, "verl")
+    data = make_batch({uuid.uuid4().hex: given, uuid.uuid4().hex: [given[0], given[2], given[0]]})
+    padded, _ = pad_dataproto_to_divisor(data, 8)
+    if renumbered:
+        padded.non_tensor_batch["priority"] = np.arange(8)
     found = scores_of(manager(), padded)
     scores = [each["reward_score"] for each in found]
     assert scores[0] < scores[1] < scores[2]
@@ -123,97 +107,49 @@ def test_samples_and_padding_copies(manager):
     assert placed.sum(dim=1).tolist() == pytest.approx(scores[: len(data)])
 
 
-def test_a_sample_without_a_reward(manager):
-    """It is an error, because verl takes numbers only, unless the user gives one."""
+def test_a_sample_without_a_reward_is_an_error(manager):
+    """verl takes numbers only; with `on_failure` it gets one (`test_through_faults.py`)."""
     from genrm_cli.adapters.reward_client import MissingRewardError
 
-    short, long = texts(2, "verl-none")
     with pytest.raises(MissingRewardError):
-        scores_of(manager(), make_batch({uuid.uuid4().hex: [short, "", long]}))
-    found = scores_of(manager(on_failure="mean"), make_batch({uuid.uuid4().hex: [short, "", long]}))
-    scores = [each["reward_score"] for each in found]
-    assert scores[1] == pytest.approx((scores[0] + scores[2]) / 2)
-    assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [1.0, 0.0, 1.0]
+        scores_of(manager(), make_batch({uuid.uuid4().hex: [*texts(2, "verl-none"), ""]}))
 
 
-@pytest.mark.parametrize("given", [{"on_failure": "mean"}, {}, {"on_failure": -1.0}])
-def test_validation_with_one_sample_a_prompt(manager, given):
+@pytest.mark.parametrize(
+    ("on_failure", "expected"), [("mean", math.nan), (None, math.nan), (-1.0, -1.0)]
+)
+def test_validation_with_one_sample_a_prompt(manager, on_failure, expected):
     """The default, `val_kwargs.n=1`: no wait and no error, and copies that V0 pads the batch with
     are no surplus.
     """
-    uid = uuid.uuid4().hex
-    (text,) = texts(1, "verl-val")
-    found = scores_of(
-        manager(**given), make_batch({uid: [text, text + " again"]}, extra={"split": "test"})
-    )
-    expected = (
-        given["on_failure"]
-        if given.get("on_failure") == -1.0
-        else pytest.approx(float("nan"), nan_ok=True)
-    )
-    assert [each["reward_score"] for each in found] == [expected] * 2
+    data = make_batch({uuid.uuid4().hex: texts(2, "verl-val")}, extra={"split": "test"})
+    found = scores_of(manager(on_failure=on_failure), data)
+    scores = [each["reward_score"] for each in found]
+    assert scores == pytest.approx([expected] * 2, nan_ok=True)
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
 
 
-def validate(manager, said):
-    """Run verl's own loop of validation over these responses to prompts; its metrics."""
-    import numpy as np
-    import torch
-    from omegaconf import OmegaConf
-    from verl import DataProto
-    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
-
-    rows = make_batch({asked: [text] for asked, text in said.items()}, extra={"split": "test"})
-    rows.non_tensor_batch["raw_prompt"][:] = [[{"role": "user", "content": each}] for each in said]
-
-    def generate_sequences(batch):
-        made = DataProto.concat([rows, rows[: len(batch) - len(rows)]])  # padding, as in `batch`
-        found = scores_of(manager, made)
-        output = DataProto(batch=made.batch, meta_info={})
-        scores = [each["reward_score"] for each in found]
-        output.batch["rm_scores"] = type(manager).assemble_rm_scores(made, scores)
-        extra = {
-            name: [each["reward_extra_info"][name] for each in found]
-            for name in found[0]["reward_extra_info"]
-        }
-        output.non_tensor_batch = {name: np.array(values) for name, values in extra.items()}
-        output.meta_info["reward_extra_keys"] = [*extra]
-        return output
-
-    trainer = object.__new__(RayPPOTrainer)
-    rollout = {"val_kwargs": {"n": 1, "do_sample": True}, "agent": {"num_workers": 8}}
-    vars(trainer).update(
-        config=OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}, "trainer": {}}),
-        tokenizer=SimpleNamespace(decode=lambda *_, **__: "", eos_token_id=0, pad_token_id=0),
-        val_dataloader=[
-            {
-                "dummy_tensor": torch.zeros(len(said), 1),
-                "uid": rows.non_tensor_batch["uid"],
-                "data_source": np.array(["questions"] * len(said), dtype=object),
-            }
-        ],
-        async_rollout_manager=SimpleNamespace(generate_sequences=generate_sequences),
-        use_rm=False,
-        global_steps=1,
-        _maybe_log_val_generations=lambda **_: None,
-    )
-    return trainer._validate()
-
-
 def test_validation_is_the_share_of_wins_against_fixed_answers(genrm, judge_server):
-    """`validation=reference` makes of `val_kwargs.n=1` a number that is comparable over steps."""
+    """`validation=reference` makes of `val_kwargs.n=1` a number that is comparable over steps, and
+    all that verl reports of it is one.
+    """
+    from verl.trainer.ppo.metric_utils import process_validation_metrics
+
     short, middle, long = texts(3, "verl-reference")
-    said = {"Why?": long, "How?": short, "When?": middle, "Who?": long}
-    lines = [{"prompt": asked, "completion": middle} for asked in said]
-    genrm.write("answers.jsonl", lines)
+    genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": middle}])
+    data = make_batch({text: [text] for text in (long, short, middle)}, extra={"split": "test"})
     flags = [*judge_flags(judge_server.base_url), "--reference", "answers.jsonl"]
     with serving(genrm, *flags) as served:
-        metrics = validate(load_manager(served.url, validation="reference"), said)
-    assert metrics["val-core/questions/reward/mean@1"] == 0.625
-    assert not any(math.isnan(number) for number in metrics.values()), metrics
+        found = scores_of(load_manager(served.url, validation="reference"), data)
+    assert [each["reward_score"] for each in found] == [1.0, 0.0, 0.5]
+    names = found[0]["reward_extra_info"]
+    columns = {name: [each["reward_extra_info"][name] for each in found] for name in names}
+    metrics = process_validation_metrics(["questions"] * 3, ["a", "b", "c"], columns)["questions"]
+    assert metrics["score"]["mean@1"] == 0.5
+    assert not any(math.isnan(number) for each in metrics.values() for number in each.values())
 
 
-async def score_sessions(manager, sessions):
+def score_sessions(manager, sessions):
     """Score the outputs of each session of one prompt through verl's own code; results in order.
 
     `AgentLoopWorker._compute_score` (verl 0.9.1) makes the rows that a reward worker gets: prompts
@@ -229,56 +165,42 @@ async def score_sessions(manager, sessions):
         _get_mm_processor_kwargs=lambda *_: None,
         _compute_position_ids=lambda ids, *_: torch.zeros_like(ids),
     )
-    uid = uuid.uuid4().hex
-    messages = [{"role": "user", "content": "Why?"}]
-    made = [
-        [
-            AgentLoopOutput(
-                prompt_ids=[7] * prompt_tokens,
-                response_ids=[*text.encode()],
-                response_mask=[1] * len(text.encode()),
-                num_turns=2,
-                metrics={},
-            )
-            for prompt_tokens, text in outputs
-        ]
-        for outputs in sessions
-    ]
+    about = {"uid": uuid.uuid4().hex, "raw_prompt": ASKED, "extra_info": {}}
 
-    async def score(number, outputs):
-        row = {"uid": uid, "session_id": number, "raw_prompt": messages, "extra_info": {}}
+    def output(prompt_tokens, text):
+        ids = [*text.encode()]
+        return AgentLoopOutput(
+            prompt_ids=[7] * prompt_tokens,
+            response_ids=ids,
+            response_mask=[1] * len(ids),
+            num_turns=2,
+            metrics={},
+        )
+
+    async def score(number, session):
+        outputs = [output(*each) for each in session]
+        row = {**about, "session_id": number}
         await AgentLoopWorker._compute_score(worker, outputs, row)
         return outputs[-1].reward_score
 
-    return await asyncio.gather(*(score(number, outputs) for number, outputs in enumerate(made)))
+    async def score_all():
+        return await asyncio.gather(*(score(*each) for each in enumerate(sessions)))
 
-
-def test_a_response_without_tokens_takes_no_sibling_with_it(manager):
-    """V1 sends such a row when a generation is aborted; it gets what `on_failure` says, and the
-    others are judged at once.
-    """
-    short, long = texts(2, "verl-empty")
-    made = manager(on_failure="mean")
-    sessions = [[(5, text)] for text in (short, "", long)]
-    scores = made.loop.run_until_complete(score_sessions(made, sessions))
-    assert scores[0] < scores[2]
-    assert scores[1] == pytest.approx((scores[0] + scores[2]) / 2)
+    return manager.loop.run_until_complete(score_all())
 
 
 def test_the_judge_sees_the_last_output_of_a_session(manager, judge_server):
-    """Neither a longer prompt nor a longer response of an earlier output cuts it or pads it."""
-    short, middle, long = texts(3, "verl-outputs")
-    made = manager()
-    sessions = [
-        [(60, "sub-agent"), (5, short)],
-        [(5, "x" * 4_000), (10, middle)],
-        [(5, long)],
-    ]
-    scores = made.loop.run_until_complete(score_sessions(made, sessions))
-    assert scores[0] < scores[1] < scores[2]
-    shown = [str(request) for request in judge_server.stats()["recent"]]
-    assert shown
-    assert not any("sub-agent" in each or "xxxx" in each or "\\x00" in each for each in shown)
+    """Neither a longer prompt nor a longer response of an earlier output cuts it or pads it. One
+    without tokens, which V1 sends when a generation is aborted, takes no sibling with it.
+    """
+    short, long = texts(2, "verl-outputs")
+    sessions = [[(60, "sub-agent"), (5, short)], [(5, "x" * 4_000), (10, long)], [(5, "")]]
+    scores = score_sessions(manager(on_failure="mean"), sessions)
+    assert scores[0] < scores[1]
+    assert scores[2] == pytest.approx((scores[0] + scores[1]) / 2)
+    shown = str(judge_server.stats()["recent"])
+    assert long in shown
+    assert not any(each in shown for each in ("sub-agent", "xxxx", "\\x00"))
 
 
 def test_a_prompt_may_have_its_own_number_of_samples(manager):
@@ -288,21 +210,6 @@ def test_a_prompt_may_have_its_own_number_of_samples(manager):
         found = scores_of(manager(), make_batch({uuid.uuid4().hex: few}, version=1, **given))
         assert found[0]["reward_score"] < found[1]["reward_score"]
         assert [each["reward_extra_info"]["genrm_came"] for each in found] == [2, 2]
-
-
-def test_padding_of_v0_has_the_numbers_of_its_originals(manager):
-    """V0 numbers the rows of a validation batch after padding it; `val_kwargs.n` samples are a
-    group.
-    """
-    import numpy as np
-
-    data = make_batch({uuid.uuid4().hex: texts(SIZE, f"verl-pad-{number}") for number in range(2)})
-    rows = [*range(len(data)), 0, 1]  # as `pad_dataproto_to_divisor`
-    padded = data[rows]
-    padded.non_tensor_batch["priority"] = np.arange(len(rows))
-    scores = [each["reward_score"] for each in scores_of(manager(), padded)]
-    assert scores[6:] == scores[:2]
-    assert scores[0] < scores[1] < scores[2]
 
 
 def test_copies_that_v0_generates_anew_are_refused_with_a_remedy(served):
@@ -330,12 +237,11 @@ def test_a_uid_that_recurs_in_another_job_is_another_group(manager):
     """
     import ray
 
-    found = []
     for job in range(2):
         ray.init(num_cpus=1, include_dashboard=False, logging_level="ERROR")
         try:
             data = make_batch({"uid_sample_0_1": texts(SIZE, f"verl-job-{job}")}, version=1)
-            found.append([each["reward_score"] for each in scores_of(manager(), data)])
+            scores = [each["reward_score"] for each in scores_of(manager(), data)]
         finally:
             ray.shutdown()
-    assert all(scores[0] < scores[1] < scores[2] for scores in found)
+        assert scores[0] < scores[1] < scores[2]

@@ -1,18 +1,7 @@
-"""OpenRLHF's own client of remote reward models, against a live server."""
+"""Samples as OpenRLHF's executors (0.11.2) score them: one a request."""
 
 import asyncio
-import json
 from types import SimpleNamespace
-
-import pytest
-from served import texts
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.loader("openrlhf", "torch"),
-    pytest.mark.filterwarnings("default"),
-    pytest.mark.timeout(900),
-]
 
 PROMPT = "<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n"
 
@@ -57,26 +46,3 @@ def execute_all(executor, groups):
         return await asyncio.gather(*asked)
 
     return asyncio.run(run())
-
-
-@pytest.mark.parametrize("servers", [1, 2])
-def test_openrlhf_gets_its_rewards(served, servers):
-    """`SingleTurnAgentExecutor` (openrlhf 0.11.2) sends one sample a request; two groups of three
-    at once.
-    """
-    import torch
-    from openrlhf.utils.agent import SingleTurnAgentExecutor
-
-    executor = SingleTurnAgentExecutor([f"{served.url}/openrlhf?size=3"] * servers)
-    groups = {
-        json.dumps({"group_id": name}): texts(3, name)
-        for name in (f"one-{servers}", f"two-{servers}")
-    }
-    found = execute_all(executor, groups)
-    rewards = torch.cat([torch.tensor([each["reward"]]) for each in found]).reshape(
-        -1, 3
-    )  # as its experiences
-    assert (rewards.diff(dim=1) > 0).all()
-    # What OpenRLHF filters groups by: within its default range.
-    assert all(float(torch.as_tensor(each["scores"])) == 0.5 for each in found)
-    assert all(each["extra_logs"]["genrm_comparisons"][0] > 0 for each in found)

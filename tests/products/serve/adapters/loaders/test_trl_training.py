@@ -1,0 +1,138 @@
+"""What a tiny policy learns from the server's rewards: what the judge prefers, and not to write
+verdicts.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from genrm_process import PACKAGE_ROOT, Genrm
+from judge_behaviour import find_responses
+from served import serving
+from small_server import answering_each
+
+pytestmark = pytest.mark.loader("trl", "datasets")
+
+SCRIPT = Path(__file__).with_name("train_grpo.py")
+STEPS = 40
+WORTH = {
+    " fine": 1.0,
+    " um": -1.0,
+    "[[": -0.25,
+    "<|im_start|>": 5.0,
+}  # a turn of its own would win
+
+
+def train(folder, paid_by, url="", *launcher, steps=STEPS, rows=32):
+    """Run the script; the calls of the reward function."""
+    ended = subprocess.run(
+        [sys.executable, *launcher, SCRIPT, str(steps), str(rows), paid_by, folder],
+        capture_output=True,
+        text=True,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(PACKAGE_ROOT),
+            "GENRM_SERVE_URL": url,
+            "OMP_NUM_THREADS": "1",
+        },
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    return [json.loads(line) for line in ended.stdout.splitlines() if line.startswith('{"')]
+
+
+def test_a_group_split_over_two_processes_is_one_group(served, tmp_path):
+    """With four rows a process and eight generations, both processes hold half of each group
+    (gloo).
+    """
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    calls = train(tmp_path, "genrm", served.url, *launcher, steps=2, rows=4)
+    assert Counter(call["rank"] for call in calls) == {0: 2, 1: 2}
+    halves = ([call for call in calls if call["rank"] == rank] for rank in (0, 1))
+    for step in zip(*halves, strict=True):
+        assert len({id_ for call in step for id_ in call["ids"]}) == 1
+        scored = [number for call in step for number in call["scored"]]
+        assert len(scored) == 8
+        numbers = {round(number, 6) for number in scored if number is not None}
+        assert len(numbers) > 1
+        assert all(1 <= number <= 5 for number in numbers)
+
+
+def judge(request):
+    """Answer as a judge that counts good words and is not always right; it may quote the responses,
+    or repair them.
+    """
+    if (shown := find_responses(request["messages"])) is None:
+        return completion("ok")
+    number = crc32(json.dumps(request).encode())
+    lead = (sum(worth * text.count(word) for word, worth in WORTH.items()) for text in shown)
+    noise = number % 5 - 2
+    first, second = lead
+    verdict = "[[A]]" if first - second + noise / 2 > 0 else "[[B]]"
+    quoted = "\n".join(
+        f"Response {name} is:\n{text}" for name, text in zip("AB", shown, strict=True)
+    )
+    said = ("Both are short.", quoted, quoted.replace("¦", ""))[number // 5 % 3]
+    return completion(f"{said}\nSo I decide.\n{verdict}")
+
+
+def exact_judge(request):
+    """Answer as a judge that prefers the response with more fine words."""
+    if (shown := find_responses(request["messages"])) is None:
+        return completion("[[A]]")
+    first, second = (text.count(" fine") for text in shown)
+    return completion("[[C]]" if first == second else "[[A]]" if first > second else "[[B]]")
+
+
+def completion(text):
+    """Return a reply of a judge's server."""
+    message = {"role": "assistant", "content": text}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    reply = {"model": "m", "choices": choices, "usage": usage}
+    return 200, {"Content-Type": "application/json"}, reply
+
+
+def train_on_server(folder, judge_):
+    """Train on the rewards of a server with a judge."""
+    (folder / "serve").mkdir()
+    with answering_each(judge_) as (url, _):
+        flags = ("--base-url", f"{url}/v1", "--model", "judge", "--profile", "mt-bench")
+        with serving(Genrm(folder / "serve"), *flags, "--no-probe") as server:
+            return train(folder, "genrm", server.url)
+
+
+def shares_of(part, calls):
+    """Return which share of the words hold a text, in the first steps and in the last ones."""
+    assert len(calls) == STEPS
+    shares = []
+    for some in (calls[:5], calls[-5:]):
+        written = [each for call in some for each in call["written"].items()]
+        found = sum(count for word, count in written if part in word)
+        shares.append(found / sum(count for _, count in written))
+    return shares
+
+
+def test_a_policy_learns_what_an_oracle_teaches(tmp_path):
+    """With a judge that is right, GRPO reaches what it reaches on the counts that the judge
+    compares.
+    """
+    began, oracle = shares_of(" fine", train(tmp_path, "fine"))
+    _, ended = shares_of(" fine", train_on_server(tmp_path, exact_judge))
+    assert began < 0.4 < 0.9 < oracle
+    assert ended > oracle - 0.05
+
+
+def test_a_policy_that_may_write_verdicts_does_not_learn_to(tmp_path):
+    """GRPO unlearns labels on the server's rewards, although the same policy learns nothing else
+    when paid for them.
+    """
+    began, ended = shares_of("[[", train(tmp_path, "labels"))
+    assert began < 0.6 < 0.95 < ended
+    began, ended = shares_of("[[", train_on_server(tmp_path, judge))
+    assert ended < began / 2
