@@ -3,91 +3,42 @@
 from collections import Counter
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genrm_cli.pairing.pairs import AGAINST_FIRST, STRATEGIES, Comparison, PairingPlan
 
-CIRCULAR = {
-    0: [],
-    1: [],
-    2: [(0, 1), (1, 0)],
-    3: [(0, 1), (1, 2), (2, 0)],
-    4: [(0, 1), (1, 2), (2, 3), (3, 0)],
-    5: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)],
-    6: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0)],
-}
-ALL_PAIRS = {
-    0: [],
-    1: [],
-    2: [(0, 1)],
-    3: [(0, 1), (0, 2), (1, 2)],
-    4: [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)],
-    5: [
-        (0, 1),
-        (0, 2),
-        (0, 3),
-        (0, 4),
-        (1, 2),
-        (1, 3),
-        (1, 4),
-        (2, 3),
-        (2, 4),
-        (3, 4),
-    ],
-    6: [
-        (0, 1),
-        (0, 2),
-        (0, 3),
-        (0, 4),
-        (0, 5),
-        (1, 2),
-        (1, 3),
-        (1, 4),
-        (1, 5),
-        (2, 3),
-        (2, 4),
-        (2, 5),
-        (3, 4),
-        (3, 5),
-        (4, 5),
-    ],
-}
 EVERY = st.sampled_from((*STRATEGIES, AGAINST_FIRST))
 RING_K = st.integers(0, 60).map(lambda quarters: quarters / 4)
 
 
-def test_the_pairs_are_the_references_list():
+@pytest.mark.parametrize("n", range(7))
+def test_the_pairs_are_the_references_list(n):
     """Circular: each against the next, the last against the first. All pairs: each once, the lower
     index first.
     """
-    for strategy, lists in [("circular", CIRCULAR), ("all_pairs", ALL_PAIRS)]:
-        for n, pairs in lists.items():
-            assert list(PairingPlan(strategy).iter_pairs(n)) == [(i, j, 0) for i, j in pairs]
+    ring = [(index, (index + 1) % n) for index in range(n)] if n > 1 else []
+    for strategy, pairs in (("circular", ring), ("all_pairs", combinations(range(n), 2))):
+        assert list(PairingPlan(strategy).iter_pairs(n)) == [(i, j, 0) for i, j in pairs]
 
 
 @given(st.integers(0, 24), EVERY, st.integers(1, 4), st.booleans(), st.booleans(), RING_K)
 def test_the_count_is_what_the_plan_has(n, strategy, judges, balanced, swap, ring_k):
     """Counting without planning gives the length of the plan."""
-    plan = list(
-        PairingPlan(
-            strategy, repeats=judges, order_balanced=balanced, both_orders=swap, ring_k=ring_k
-        ).iter_pairs(n)
-    )
-    assert PairingPlan(strategy, both_orders=swap, ring_k=ring_k, repeats=judges).count(n) == len(
-        plan
-    )
+    given = {"repeats": judges, "both_orders": swap, "ring_k": ring_k}
+    plan = list(PairingPlan(strategy, order_balanced=balanced, **given).iter_pairs(n))
+    assert PairingPlan(strategy, **given).count(n) == len(plan)
 
 
 @given(st.integers(0, 24), EVERY, st.integers(1, 3), RING_K)
 def test_a_swap_adds_the_other_order_of_every_pair_and_nothing_twice(n, strategy, judges, ring_k):
     """Each rollout is then shown first exactly as often as second."""
-    plan = list(
-        PairingPlan(strategy, repeats=judges, both_orders=True, ring_k=ring_k).iter_pairs(n)
-    )
+    given = {"repeats": judges, "ring_k": ring_k}
+    plan = list(PairingPlan(strategy, both_orders=True, **given).iter_pairs(n))
     assert len(set(plan)) == len(plan)
     assert {Comparison(j, i, judge_idx) for i, j, judge_idx in plan} == set(plan)
-    assert set(PairingPlan(strategy, repeats=judges, ring_k=ring_k).iter_pairs(n)) <= set(plan)
+    assert set(PairingPlan(strategy, **given).iter_pairs(n)) <= set(plan)
 
 
 @given(st.integers(0, 40))

@@ -6,9 +6,8 @@ import pytest
 from judged_pairs import cell_result, judged_pair
 
 from genrm_cli.errors import UsageError
-from genrm_cli.products.evaluation.grid import GridResult, compare_cells
+from genrm_cli.products.evaluation.grid import compare_cells
 from genrm_cli.products.evaluation.grid_file import GridCell, parse_grid
-from genrm_cli.products.evaluation.pair_records import PairRecord
 from genrm_cli.settings import settings_from
 
 RIGHT = "right"
@@ -16,31 +15,38 @@ WRONG = "wrong"
 BASE = settings_from(judge="lexical")
 
 
-def compared(**cells: tuple[list[PairRecord], float]) -> GridResult:
+def compared(**cells):
     """Compare cells by their pairs and prices."""
     return compare_cells(
         [(GridCell(name, {}, BASE), cell_result(*each)) for name, each in cells.items()]
     )
 
 
-def pairs_of(shares: list[float], seed: int = 0) -> list[PairRecord]:
-    """Return pairs on which each order is right with these probabilities."""
+def random_pairs(share, count, seed=0):
+    """Return pairs of which each order is right with this probability."""
     random = Random(seed)
-    return [
-        judged_pair(
-            RIGHT if random.random() < share else WRONG,
-            RIGHT if random.random() < share else WRONG,
-            f"{number:x}",
-        )
-        for number, share in enumerate(shares)
-    ]
+
+    def drawn():
+        return RIGHT if random.random() < share else WRONG
+
+    return [judged_pair(drawn(), drawn(), f"{number:x}") for number in range(count)]
+
+
+def pairs_of(count, wrong=()):
+    """Return pairs of which these are wrong in both orders."""
+    results = (WRONG if number in wrong else RIGHT for number in range(count))
+    return [judged_pair(result, result, f"{number:x}") for number, result in enumerate(results)]
+
+
+def by_option(found):
+    """Return the options by the name of their cell and their orders."""
+    return {(each.cell, each.orders): each for each in found.options}
 
 
 def test_a_dear_judge_that_is_no_better_is_not_chosen():
     """The sentence names the cheapest option that cannot be told from the best one."""
-    cheap = [judged_pair(*(WRONG if n < 12 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
-    dear = [judged_pair(*(WRONG if 2 < n < 14 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
-    found = compared(cheap=(cheap, 1.0), dear=(dear, 9.0))
+    dear = pairs_of(60, range(3, 14))
+    found = compared(cheap=(pairs_of(60, range(12)), 1.0), dear=(dear, 9.0))
     assert found.cost_unit == "cost"
     assert found.options[0].cell == "dear"
     assert found.options[0].behind is None
@@ -51,14 +57,9 @@ def test_a_clear_difference_is_told():
     """Paired by line, an interval for all options together; the Pareto line has no dominated
     option.
     """
-    found = compared(good=(pairs_of([0.97] * 200), 2.0), bad=(pairs_of([0.6] * 200, 1), 1.0))
-    best = found.options[0]
-    assert best.cell == "good"
-    by_option = {(each.cell, each.orders): each for each in found.options}
-    behind = by_option["bad", 1].behind
-    assert behind is not None
-    assert behind.low is not None
-    assert behind.low > 0.2
+    found = compared(good=(random_pairs(0.97, 200), 2.0), bad=(random_pairs(0.6, 200, 1), 1.0))
+    assert found.options[0].cell == "good"
+    assert by_option(found)["bad", 1].behind.low > 0.2
     assert "'good'" in found.answer
     line = [each for each in found.options if each.on_pareto_line]
     assert [each.cost for each in line] == sorted((each.cost for each in line), reverse=True)
@@ -68,8 +69,7 @@ def test_a_clear_difference_is_told():
 @pytest.mark.parametrize("wrong", [20, 35])
 def test_a_judge_that_guesses_or_is_worse_is_not_recommended(wrong):
     """Where the best interval includes a half, or is below it, nothing is recommended."""
-    pairs = [judged_pair(*(WRONG if n < wrong else RIGHT,) * 2, f"{n:x}") for n in range(40)]
-    found = compared(one=(pairs, 1.0))
+    found = compared(one=(pairs_of(40, range(wrong)), 1.0))
     assert "no better than chance" in found.answer
     assert {option.is_coin for option in found.options} == {True}
     assert found.more_pairs is None
@@ -79,15 +79,10 @@ def test_an_option_that_may_guess_is_never_recommended():
     """Twenty pairs, of which the cheap judge gets 60 %: it cannot be told from the good one, nor
     from a coin. The sentence says how many pairs would tell.
     """
-    good = [judged_pair(*(WRONG if n < 3 else RIGHT,) * 2, f"{n:x}") for n in range(20)]
-    weak = [judged_pair(*(WRONG if n < 8 else RIGHT,) * 2, f"{n:x}") for n in range(20)]
-    found = compared(weak=(weak, 1.0), good=(good, 7.0))
-    by_option = {(each.cell, each.orders): each for each in found.options}
-    behind = by_option["weak", 1].behind
-    assert by_option["weak", 1].is_coin
-    assert behind is not None
-    assert behind.low is not None
-    assert behind.low <= 0
+    found = compared(weak=(pairs_of(20, range(8)), 1.0), good=(pairs_of(20, range(3)), 7.0))
+    weak = by_option(found)["weak", 1]
+    assert weak.is_coin
+    assert weak.behind.low <= 0
     assert found.answer == (
         "'good' in one order is right most often (85.0% of 20 pairs, tied with 1 other), and no "
         "option that costs over 10% less is as good; 'weak' in one order may be no better than "
@@ -97,17 +92,13 @@ def test_an_option_that_may_guess_is_never_recommended():
 
 def test_of_equal_options_the_cheapest_is_the_best_one():
     """A cheap mode asked twice costs more than a dear one asked once: 2 x 7 against 12."""
-    pairs = pairs_of([1.0] * 30)
+    pairs = pairs_of(30)
     worse = [judged_pair(WRONG, RIGHT, "0"), *pairs[1:]]
     found = compared(lists=(worse, 7.0), pairs=(pairs, 12.0))
-    assert [(each.cell, each.orders) for each in found.options[:2]] == [("pairs", 1), ("pairs", 2)]
+    assert list(by_option(found))[:2] == [("pairs", 1), ("pairs", 2)]
     equal = compared(lists=(pairs, 7.0), pairs=(pairs, 12.0), dear=(pairs, 15.0))
-    assert [(each.cell, each.orders) for each in equal.options[:4]] == [
-        ("lists", 1),
-        ("pairs", 1),
-        ("lists", 2),
-        ("dear", 1),
-    ]
+    first = [("lists", 1), ("pairs", 1), ("lists", 2), ("dear", 1)]
+    assert list(by_option(equal))[:4] == first
     assert [each.on_pareto_line for each in equal.options] == [True, *[False] * 5]
 
 
@@ -116,26 +107,23 @@ def test_accuracy_is_given_up_only_for_a_real_saving(price, is_chosen):
     """An option that is right less often, by a difference that 60 pairs cannot tell, has to cost
     more than a tenth less than the most accurate one.
     """
-    most = [judged_pair(*(WRONG if n < 6 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
-    less = [judged_pair(*(WRONG if 5 <= n < 12 else RIGHT,) * 2, f"{n:x}") for n in range(60)]
-    found = compared(less=(less, price), most=(most, 7.0))
+    most = (pairs_of(60, range(6)), 7.0)
+    found = compared(less=(pairs_of(60, range(5, 12)), price), most=most)
     assert ("'less' in one order costs 11% less" in found.answer) == is_chosen
     assert ("nothing costs over 10% less" in found.answer) != is_chosen
 
 
 def test_a_difference_that_never_varies_has_a_width():
     """Two judges that never differ on twelve lines are not known to be equal."""
-    pairs = pairs_of([1.0] * 12)
+    pairs = pairs_of(12)
     found = compared(one=(pairs, 1.0), other=(pairs, 2.0))
     behind = found.options[-1].behind
-    assert behind is not None
     assert behind.value == 0
+    assert behind.low < -0.1
     assert found.answer == (
         "'one' in one order is right most often (100.0% of 12 pairs, tied with 3 others), and "
         "nothing costs over 10% less."
     )
-    assert behind.low is not None
-    assert behind.low < -0.1
 
 
 def test_cells_come_from_axes_and_tables():

@@ -1,31 +1,28 @@
 """People's labels beside the verdicts of a judge."""
 
 import json
-from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
 from judged_pairs import judged_pair
 
-from genrm_cli.json_types import Record
-from genrm_cli.products.evaluation.pair_records import PairRecord
-from genrm_cli.products.evaluation.people import Labels, people_quality, read_labels
+from genrm_cli.products.evaluation.people import people_quality, read_labels
 
 RIGHT = ("right", "right")
 WRONG = ("wrong", "wrong")
 
 
-def key_of(number: int) -> str:
+def key_of(number):
     """Return the key of a pair."""
     return f"{number:016x}"
 
 
-def label_of(pair: str, label: str, rater: str = "ann") -> Record:
+def label_of(pair, label, rater="ann"):
     """Return a line of a file of labels."""
     return {"pair": pair, "rater": rater, "label": label}
 
 
-def labels_of(records: Sequence[PairRecord], labels: Sequence[Record]) -> Labels:
+def labels_of(records, labels):
     """Read labels of these pairs."""
     source = SimpleNamespace(
         uri="l",

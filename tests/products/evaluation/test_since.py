@@ -179,39 +179,35 @@ def test_a_judge_that_is_the_same_raises_no_alarm(pairs, flips):
         assert found >= 54
 
 
-def ask(genrm, call, *more):
+def ask(call, *more):
     """Measure the judge of the test, and return what the command did."""
     return call("eval", "pairs.jsonl", *more, "--json")
 
 
 def test_a_judge_behind_a_url_is_compared_with_its_base(genrm, call, judge_server):
     """A base of two repeats, the same judge and another one behind the same name: `same` with exit
-    code 0 and fresh calls, then `changed` with 7, and JSON on stdout each time. The other one
-    is its own base once it is named as the error says: no verdict of the first is recalled.
+    code 0 and fresh calls as JSON, then `changed` with 7 in words. The other one is its own base
+    once it is named as the error says: no verdict of the first is recalled.
     """
-    pairs = [{"prompt": f"Q{n}?", "chosen": "right " * 5, "rejected": "wrong"} for n in range(40)]
+    pairs = [{"prompt": f"Q{n}?", "chosen": "right " * 5, "rejected": "wrong"} for n in range(32)]
     genrm.write("pairs.jsonl", pairs)
     flags = (*judge_server.flags, "--no-probe")
-    base = ask(genrm, call, *flags, "--repeats", "2").ended(0)
+    base = ask(call, *flags, "--repeats", "2").ended(0)
     (genrm.folder / "BASE.json").write_bytes(base.out)
     asked = judge_server.stats()["requests"]
-    same = ask(genrm, call, *flags, "--since", "BASE.json").ended(0)
-    assert json.loads(same.out)["since"]["answer"] == "same"
-    assert json.loads(same.out)["since"]["same_settings"] is True
-    assert judge_server.stats()["requests"] == asked + 80
+    same = json.loads(ask(call, *flags, "--since", "BASE.json").ended(0).out)["since"]
+    assert (same["answer"], same["same_settings"], same["pairs"]) == ("same", True, 32)
+    assert judge_server.stats()["requests"] == asked + 64
     judge_server.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
-    changed = ask(genrm, call, *flags, "--since", "BASE.json").ended(7)
-    found = json.loads(changed.out)["since"]
-    assert (found["answer"], found["pairs"], found["own_flips"]) == ("changed", 40, 0)
-    assert "the judge has changed since BASE.json" in changed.err
-    text = call("eval", "pairs.jsonl", *flags, "--since", "BASE.json", "--principle", "x").ended(7)
-    assert "40 of 80 verdicts differ, the judge's own repeats in 0 of 80" in text.out.decode()
-    assert "the settings are not those of then" in text.out.decode()
+    changed = call("eval", "pairs.jsonl", *flags, "--since", "BASE.json", "--principle", "x")
+    assert "the judge has changed since BASE.json" in changed.ended(7).err
     assert "name it with --judge-id" in changed.err
+    said = changed.out.decode()
+    assert "32 of 64 verdicts differ, the judge's own repeats in 0 of 64" in said
+    assert "the settings are not those of then" in said
     new = (*flags, "--judge-id", "new")
-    base = ask(genrm, call, *new, "--repeats", "2").ended(0)
-    (genrm.folder / "NEW.json").write_bytes(base.out)
-    same = ask(genrm, call, *new, "--since", "NEW.json").ended(0)
+    (genrm.folder / "NEW.json").write_bytes(ask(call, *new, "--repeats", "2").ended(0).out)
+    same = ask(call, *new, "--since", "NEW.json").ended(0)
     assert json.loads(same.out)["since"]["answer"] == "same"
 
 
@@ -219,20 +215,20 @@ def test_a_base_that_cannot_tell_own_flips_is_refused_before_a_call(genrm, call,
     """One answer then and one now leave nothing to compare a difference with."""
     genrm.write("pairs.jsonl", [{"prompt": "Q?", "chosen": "right", "rejected": "wrong"}])
     flags = (*judge_server.flags, "--no-probe")
-    once = ask(genrm, call, *flags).ended(0)
+    once = ask(call, *flags).ended(0)
     (genrm.folder / "BASE.json").write_bytes(once.out)
     judge_server.reset()
-    refused = ask(genrm, call, *flags, "--since", "BASE.json").ended(2)
+    refused = ask(call, *flags, "--since", "BASE.json").ended(2)
     assert "the judge's own flips are unknown; set --repeats 2, now or in a new base" in refused.err
     for other in (("--requests-to", "folder"), ("-o", "BASE.json", "--force")):
-        ask(genrm, call, *flags, "--since", "BASE.json", "--repeats", 2, *other).ended(2)
-    assert "no such file" in ask(genrm, call, *flags, "--since", "none.json").ended(3).err
+        ask(call, *flags, "--since", "BASE.json", "--repeats", 2, *other).ended(2)
+    assert "no such file" in ask(call, *flags, "--since", "none.json").ended(3).err
     assert judge_server.stats()["requests"] == 0
     judge_server.behave(fault={"content": "No idea."})
     silent_flags = (*flags, "--no-journal")
     for repeats, answer in ((2, ["unreadable"] * 2), (1, ["unreadable"])):
-        silent = ask(genrm, call, *silent_flags, "--repeats", repeats).ended(6)
+        silent = ask(call, *silent_flags, "--repeats", repeats).ended(6)
         assert json.loads(silent.out)["pairs"][0]["chosen_first"]["repeats"] == answer
     judge_server.reset()
-    twice = ask(genrm, call, *flags, "--since", "BASE.json", "--repeats", 2).ended(0)
+    twice = ask(call, *flags, "--since", "BASE.json", "--repeats", 2).ended(0)
     assert json.loads(twice.out)["since"]["answer"] == "cannot tell"

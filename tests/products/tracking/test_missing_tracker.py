@@ -8,7 +8,6 @@ import pytest
 from genrm_process import PACKAGE_ROOT, make_rollouts
 from served import serving
 
-from genrm_cli.metrics.event import Event
 from genrm_cli.products.tracking.log_run import RunLog, TrackedRun, TrackerFailedEvent
 
 
@@ -42,12 +41,9 @@ def test_a_tracker_that_fails_is_a_warning(genrm, call, monkeypatch):
 
 def test_a_tracker_that_hangs_delays_nobody():
     """Steps are taken while it hangs; the end says that it did not end."""
-    events = list[Event]()
+    events = []
     hangs = threading.Event()
-    steps = RunLog(
-        {"wandb": lambda run: (lambda each: hangs.wait(), list)},
-        events.append,
-    )
+    steps = RunLog({"wandb": lambda run: (lambda each: hangs.wait(), list)}, events.append)
     for step in range(2_000):
         steps.log(TrackedRun("serve", {}, {}, step))
     steps.close(within_s=0.01)
@@ -64,7 +60,7 @@ def test_what_others_print_while_a_tracker_logs_stays_on_stdout(capsys):
         logs.set()
         printed.wait()
 
-    steps = RunLog({"mlflow": lambda run: (log, list)}, list[Event]().append)
+    steps = RunLog({"mlflow": lambda run: (log, list)}, [].append)
     steps.log(TrackedRun("serve", {}, {}))
     logs.wait()
     print("a result")
@@ -99,19 +95,14 @@ def test_what_a_tracker_prints_is_not_among_the_results(genrm, call, monkeypatch
 @pytest.mark.slow
 def test_a_server_goes_on_without_its_tracker(genrm):
     """Every group is answered; one warning says why nothing is logged."""
-    (genrm.folder / "wandb.py").write_text(
-        "Settings = dict\ndef init(**_): raise OSError('no route')\n"
-    )
+    broken = "Settings = dict\ndef init(**_): raise OSError('no route')\n"
+    (genrm.folder / "wandb.py").write_text(broken)
     path = f"{PACKAGE_ROOT}:{genrm.folder}"
-    with serving(
-        genrm, "--offline", "--wandb", "x", "--groups-per-step", 1, PYTHONPATH=path
-    ) as served:
-        replies = [
-            served.group(messages=f"Why {n}?", responses=[{"text": "a"}, {"text": "b c"}])
-            for n in range(3)
-        ]
+    flags = ("--offline", "--wandb", "x", "--groups-per-step", 1)
+    with serving(genrm, *flags, PYTHONPATH=path) as served:
+        group = {"messages": "Why?", "responses": [{"text": "a"}, {"text": "b c"}]}
+        replies = [served.group(**group, id=str(number)) for number in range(3)]
         assert served.terminate() == 0
     assert [reply["status"] for reply in replies] == ["scored"] * 3
-    assert [line for line in served.messages if "wandb" in line] == [
-        "genrm: warning: --wandb: not logged: OSError: no route\n"
-    ]
+    said = [line for line in served.messages if "wandb" in line]
+    assert said == ["genrm: warning: --wandb: not logged: OSError: no route\n"]

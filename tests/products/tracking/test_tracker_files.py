@@ -1,112 +1,56 @@
 """The files that the real trackers write, read back; `make test-slow` installs their libraries."""
 
-import json
 import math
 
 import pytest
-from genrm_process import Finished, make_rollouts
-from served import judge_flags, serving, texts
+from genrm_process import make_rollouts
 
 from genrm_cli.groups.compile import compile_plan
-from genrm_cli.metrics.event import Event
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.products.tracking.log_run import RunLog, load_trackers, tracked_run
 from genrm_cli.scored.describe_run import run_totals
 from genrm_cli.settings import settings_from
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+NAMES = ["wandb", "mlflow", "tensorboard"]
 KEY = "sk-local-0123456789abcdef"
 
 
-def score_two_files(genrm, judge_server, *flags, **environment):
-    """Score two files with a judge that requires a key, and return the sum of their metrics."""
-    judge_server.behave(require_key=KEY)
-    for name in ("a.jsonl", "b.jsonl"):
-        genrm.write(name, make_rollouts())
-    judge = (
-        "--base-url",
-        judge_server.base_url,
-        "--model",
-        "my-genrm",
-    )
-    finished = _run_without_errors_for_warnings(
-        genrm, "score", "a.jsonl", "b.jsonl", *judge, *flags, GENRM_API_KEY=KEY, **environment
-    )
-    assert finished.code == 0, finished.err
-    assert finished.out == b"", finished.err
-    metrics = [json.loads((genrm.folder / f"{name}.metrics.json").read_bytes()) for name in "ab"]
-    assert all(
-        KEY.encode() not in path.read_bytes() for path in genrm.folder.rglob("*") if path.is_file()
-    )
+def offline_in(folder):
+    """Return the variables that keep trackers in a folder."""
+    store = (folder / "store").as_uri()
     return {
-        "rollouts": sum(each["rollouts"] for each in metrics),
-        "calls": sum(each["calls"] for each in metrics),
-        "reward/count": sum(each["reward"]["count"] for each in metrics),
-        "prompt_tokens": sum(each["prompt_tokens"] for each in metrics),
-    }
-
-
-def _run_without_errors_for_warnings(genrm, *arguments, **environment):
-    """Run the command; warnings of the trackers' libraries are not ours."""
-    process = genrm.start(*arguments, PYTHONWARNINGS="ignore", **environment)
-    out, err = process.communicate(timeout=120)
-    return Finished(process.returncode, out, err.decode())
-
-
-def test_mlflow_has_one_run_with_the_totals(genrm, judge_server):
-    """Both inputs are one run of the experiment, with numbers, parameters, and no key."""
-    pytest.importorskip("mlflow")
-    store = genrm.folder / "store"
-    places = {
-        "MLFLOW_TRACKING_URI": store.as_uri(),
+        "WANDB_MODE": "offline",
+        "MLFLOW_TRACKING_URI": store,
         "MLFLOW_ALLOW_FILE_STORE": "true",
     }
-    totals = score_two_files(genrm, judge_server, "--mlflow", "rewards", **places)
-    [run] = [path.parent for path in store.glob("*/*/params")]
-    logged = {name: float((run / "metrics" / name).read_text().split()[1]) for name in totals}
-    assert logged == totals
-    params = {path.name: path.read_text() for path in (run / "params").iterdir()}
-    assert params["judge"] == "my-genrm"
-    assert params["strategy"] == "ring"
-    assert params["estimator"] == "adaptive"
-    assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
 
 
-def test_tensorboard_has_one_folder_for_each_run(genrm, judge_server):
-    """A second run gets a folder of its own, and each holds the totals."""
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    totals = score_two_files(genrm, judge_server, "--tensorboard", "boards/")
-    score_two_files(genrm, judge_server, "--tensorboard", "boards/", "--force")
-    folders = sorted((genrm.folder / "boards").iterdir())
-    assert [folder.name.split("-")[0] for folder in folders] == ["a and 1 more"] * 2
-    assert _read_scalars(accumulator, folders[0], totals) == totals
+def read_mlflow(folder):
+    """Return the folder of the only run of MLflow, and what it logged: name → [(value, step)]."""
+    [run] = [path.parent for path in (folder / "store").glob("*/*/params")]
+    logged = {}
+    for path in (run / "metrics").rglob("*"):
+        if path.is_file():
+            lines = [line.split() for line in path.read_text().splitlines()]
+            name = str(path.relative_to(run / "metrics"))
+            logged[name] = [(float(value), int(step)) for _, value, step in lines]
+    return run, logged
 
 
-def _read_scalars(accumulator, folder, names):
-    events = accumulator.EventAccumulator(str(folder))
+def read_tensorboard(folder):
+    """Return what a run of TensorBoard logged: name → [(value, step)]."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
     events.Reload()
-    return {name: events.Tensors(name)[0].tensor_proto.float_val[0] for name in names}
+    return {
+        name: [(each.tensor_proto.float_val[0], each.step) for each in events.Tensors(name)]
+        for name in events.Tags()["tensors"]
+    }
 
 
-def test_wandb_has_one_offline_run_with_the_totals(genrm, judge_server):
-    """The offline file holds the run with its project, name, numbers and parameters, and no key."""
-    pytest.importorskip("wandb")
-    totals = score_two_files(genrm, judge_server, "--wandb", "rewards", WANDB_MODE="offline")
-    [path] = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
-    data = path.read_bytes()
-    assert {name: _logged_by_wandb(data, name) for name in totals} == totals
-    assert all(
-        word in data
-        for word in (
-            b"rewards",
-            b"a and 1 more",
-            b"settings_digest",
-            b"my-genrm",
-        )
-    )
-
-
-def _logged_by_wandb(data, name):
+def logged_by_wandb(data, name):
     """Return a number of an offline file, which is protobuf: the field of its JSON follows that of
     its name.
     """
@@ -115,93 +59,69 @@ def _logged_by_wandb(data, name):
     return float(bytes(value[:size]))
 
 
-ODD = (
-    "\0",
-    "\x1b[31m",
-    "\ud800",
-    "\u202e",
-    "\r\n",
-    "|",
-    "<script>",
-    "=cmd()",
-    "..",
-    "é" * 5_000,
-    "",
-)
+def test_every_tracker_has_one_run_with_the_totals(genrm, judge_server):
+    """Both inputs are one run of each, with numbers, parameters, its name, and no key."""
+    for name in NAMES:
+        pytest.importorskip(name)
+    judge_server.behave(require_key=KEY)
+    for name in ("a.jsonl", "b.jsonl"):
+        genrm.write(name, make_rollouts())
+    judge = ("--base-url", judge_server.base_url, "--model", "my-genrm")
+    flags = [word for name in NAMES for word in (f"--{name}", "boards")]
+    # Warnings of their libraries are not ours.
+    own = {"GENRM_API_KEY": KEY, "PYTHONWARNINGS": "ignore", **offline_in(genrm.folder)}
+    scored = genrm.start("score", "a.jsonl", "b.jsonl", *judge, *flags, **own)
+    out, err = scored.communicate(timeout=120)
+    assert (scored.returncode, out) == (0, b""), err
+    files = [path for path in genrm.folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
+    both = [genrm.metrics(name) for name in "ab"]
+    names = ("rollouts", "calls", "prompt_tokens")
+    totals = {name: sum(each[name] for each in both) for name in names}
+    totals["reward/count"] = sum(each["reward"]["count"] for each in both)
+
+    run, logged = read_mlflow(genrm.folder)
+    assert {name: logged[name][0][0] for name in totals} == totals
+    params = {path.name: path.read_text() for path in (run / "params").iterdir()}
+    named = (params["judge"], params["strategy"], params["estimator"])
+    assert named == ("my-genrm", "ring", "adaptive")
+    assert (run / "tags" / "mlflow.runName").read_text() == "a and 1 more"
+
+    [board] = (genrm.folder / "boards").iterdir()
+    assert board.name.startswith("a and 1 more-")
+    logged = read_tensorboard(board)
+    assert {name: logged[name][0][0] for name in totals} == totals
+
+    [path] = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
+    data = path.read_bytes()
+    assert {name: logged_by_wandb(data, name) for name in totals} == totals
+    words = (b"boards", b"a and 1 more", b"settings_digest", b"my-genrm")
+    assert all(word in data for word in words)
 
 
-@pytest.mark.parametrize("name", ["wandb", "mlflow", "tensorboard"])
+ODD = "\0 \x1b[31m \ud800 \u202e \r\n | <script> =cmd() .. " + "é" * 5_000
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_odd_texts_and_numbers_fail_no_tracker(tmp_path, monkeypatch, name):
     """Control characters, lone surrogates, markup, formulas, long texts and numbers that are not
     finite: each step is taken without a warning.
     """
     pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    for variable, value in offline_in(tmp_path).items():
+        monkeypatch.setenv(variable, value)
     settings = settings_from(judge="lexical", **{name: "boards"})
-    totals = run_totals(settings, RunMetrics(), compile_plan(settings), (), 1.0)
+    totals = run_totals(settings, RunMetrics(calls=3), compile_plan(settings), (), 1.0)
     odd_numbers = {"a": math.nan, "b": math.inf, "c": -1e30}
-    events: list[Event] = []
+    events = []
     log = RunLog(load_trackers(settings.tracking), events.append)
     for step in range(2):
-        log.log(tracked_run("".join(ODD), totals, settings, step, odd_numbers))
+        log.log(tracked_run(ODD, totals, settings, step, odd_numbers))
     log.close(60)
     assert events == []
-
-
-def test_every_tracker_has_the_steps_of_a_server(genrm, judge_server):
-    """Three steps of one run each, with the same numbers; the server exits with 0, and says nothing
-    about it.
-    """
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    store = genrm.folder / "store"
-    flags = (
-        "--groups-per-step",
-        2,
-        "--wandb",
-        "rl",
-        "--mlflow",
-        "rl",
-        "--tensorboard",
-        "tb",
-    )
-    modes = {
-        "WANDB_MODE": "offline",
-        "MLFLOW_TRACKING_URI": store.as_uri(),
-        "MLFLOW_ALLOW_FILE_STORE": "true",
-    }
-    with serving(
-        genrm, *judge_flags(judge_server.base_url), *flags, PYTHONWARNINGS="ignore", **modes
-    ) as served:
-        for number in range(5):
-            served.group(
-                id=f"g{number}",
-                messages="Why?",
-                responses=[{"text": t} for t in texts(2, f"g{number}")],
-            )
-        assert served.terminate() == 0
-    assert not [line for line in served.messages if "warning" in line]
-    [run] = [path.parent for path in store.glob("*/*/params")]
-    (folder,) = (genrm.folder / "tb").iterdir()
-    (path,) = genrm.folder.glob("wandb/offline-run-*/run-*.wandb")
-    events = accumulator.EventAccumulator(str(folder))
-    events.Reload()
-    shown = [path.name for path in (run / "metrics" / "latency").iterdir()]
-    assert sorted(shown) == ["mean_s", "p99_s"]
-    for name in (
-        "groups",
-        "calls",
-        "reward/std",
-        "latency/mean_s",
-        "latency/p99_s",
-    ):
-        rows = [line.split() for line in (run / "metrics" / name).read_text().splitlines()]
-        assert [int(row[2]) for row in rows] == [1, 2, 3]
-        in_board = [(each.step, each.tensor_proto.float_val[0]) for each in events.Tensors(name)]
-        assert in_board == [(int(row[2]), pytest.approx(float(row[1]), rel=1e-6)) for row in rows]
-        assert name.encode() in path.read_bytes()
-    assert [
-        float(line.split()[1]) for line in (run / "metrics" / "groups").read_text().splitlines()
-    ] == [2, 2, 1]
+    if name == "mlflow":
+        assert read_mlflow(tmp_path)[1]["calls"] == [(3, 0), (3, 1)]
+    if name == "tensorboard":
+        [board] = (tmp_path / "boards").iterdir()
+        assert read_tensorboard(board)["calls"] == [(3, 0), (3, 1)]
