@@ -185,30 +185,31 @@ def ask(call, *more):
 
 
 def test_a_judge_behind_a_url_is_compared_with_its_base(genrm, call, judge_server):
-    """A base of two repeats, the same judge and another one behind the same name: `same` with exit
-    code 0 and fresh calls as JSON, then `changed` with 7 in words. The other one is its own base
-    once it is named as the error says: no verdict of the first is recalled.
+    """A base of two repeats, the same judge and another one behind the same name: exit code 0 and
+    fresh calls, as JSON, then `changed` with 7 in words. The other one is its own base once it is
+    named as the error says: no verdict of the first is recalled.
     """
-    pairs = [{"prompt": f"Q{n}?", "chosen": "right " * 5, "rejected": "wrong"} for n in range(32)]
+    pairs = [{"prompt": f"Q{n}?", "chosen": "right " * 5, "rejected": "wrong"} for n in range(12)]
     genrm.write("pairs.jsonl", pairs)
     flags = (*judge_server.flags, "--no-probe")
-    base = ask(call, *flags, "--repeats", "2").ended(0)
-    (genrm.folder / "BASE.json").write_bytes(base.out)
+    (genrm.folder / "BASE.json").write_bytes(ask(call, *flags, "--repeats", "2").ended(0).out)
     asked = judge_server.stats()["requests"]
-    same = json.loads(ask(call, *flags, "--since", "BASE.json").ended(0).out)["since"]
-    assert (same["answer"], same["same_settings"], same["pairs"]) == ("same", True, 32)
-    assert judge_server.stats()["requests"] == asked + 64
+    again = json.loads(ask(call, *flags, "--since", "BASE.json").ended(0).out)["since"]
+    # Too few pairs for `same`.
+    found = (again["answer"], again["differ"], again["same_settings"], again["pairs"])
+    assert found == ("cannot tell", 0, True, 12)
+    assert judge_server.stats()["requests"] == asked + 24
     judge_server.behave(verdict={"score_1": 2, "score_2": 4, "ranking": 5})
     changed = call("eval", "pairs.jsonl", *flags, "--since", "BASE.json", "--principle", "x")
     assert "the judge has changed since BASE.json" in changed.ended(7).err
     assert "name it with --judge-id" in changed.err
     said = changed.out.decode()
-    assert "32 of 64 verdicts differ, the judge's own repeats in 0 of 64" in said
+    assert "12 of 24 verdicts differ, the judge's own repeats in 0 of 24" in said
     assert "the settings are not those of then" in said
     new = (*flags, "--judge-id", "new")
     (genrm.folder / "NEW.json").write_bytes(ask(call, *new, "--repeats", "2").ended(0).out)
-    same = ask(call, *new, "--since", "NEW.json").ended(0)
-    assert json.loads(same.out)["since"]["answer"] == "same"
+    named = json.loads(ask(call, *new, "--since", "NEW.json").ended(0).out)["since"]
+    assert (named["differ"], named["own_flips"]) == (0, 0)
 
 
 def test_a_base_that_cannot_tell_own_flips_is_refused_before_a_call(genrm, call, judge_server):
