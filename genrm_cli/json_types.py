@@ -1,6 +1,7 @@
 """Types of parsed JSON, and its fields by path."""
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 JsonObject: TypeAlias = Mapping[str, Any]
@@ -26,10 +27,19 @@ def first_name(values: Collection[object], path: str) -> tuple[str, str]:
     may have dots itself.
     """
     objects = [each for each in values if isinstance(each, dict)]
+    splits = _splits_of(path)
+    for split in splits:
+        for each in objects:
+            if split[0] in each:
+                return split
+    return splits[:2][-1]
+
+
+@lru_cache(maxsize=1024)
+def _splits_of(path: str) -> tuple[tuple[str, str], ...]:
+    """Return a path as a name alone, and split at each of its dots."""
     ends = [len(path), *(at for at, sign in enumerate(path) if sign == ".")]
-    found = (end for end in ends if any(path[:end] in each for each in objects))
-    end = next(found, ends[:2][-1])
-    return path[:end], path[end + 1 :]
+    return tuple((path[:end], path[end + 1 :]) for end in ends)
 
 
 def whole_text(text: str) -> str:

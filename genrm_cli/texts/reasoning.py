@@ -26,8 +26,7 @@ _CLOSE = (
 _TAG = late_pattern(rf"(?P<open>{_OPEN})|(?P<close>{_CLOSE})", re.IGNORECASE)
 # Each tag begins with one, which is found much faster than a tag.
 _TAG_START = late_pattern(r"[<\[◁]")
-# A text without any of these has no tag.
-_SIGNS_OF_TAGS = ("<", "THINK]", "think]", "◁")
+_ANGLE = late_pattern("<")  # found many times as fast as one of several signs
 # Of a tag, all but what tells one family from another: `<|begin_of_thought|>`, `<|think_end|>`.
 _NOT_FAMILY = late_pattern(r"begin|start|end|of|prefix|suffix|(?<=channel>)thought|[^a-z\[◁]")
 # Quotes and backticks, but no apostrophes: r'...' is a string, don't is a word.
@@ -143,12 +142,12 @@ def split_reasoning(text: str) -> Split:
 
 def _split_marked(text: str) -> Split:
     """Split a text at the markers that count wherever they stand."""
-    if "<|channel|>" in text:
+    if _in_channels(text):
         return _split_channels(text, list(_CHANNEL.finditer(text)))
     if _in_bare_channels(text):
         return _split_channels(text, list(_BARE_CHANNEL.finditer(text)))
-    if not any(sign in text for sign in _SIGNS_OF_TAGS):
-        return Split("", text)  # most texts: much faster than the pattern
+    if not _may_have_tags(text):
+        return Split("", text)
     tags = _used_tags(text)
     split = _split_tags(text, tags) if tags else Split("", text)
     frame = _ANSWER_START.match(split.answer)
@@ -205,11 +204,11 @@ class _ThoughtTag(NamedTuple):
 def _iter_tags(text: str) -> Iterator[_ThoughtTag]:
     """Yield the tags of a judge's reply that are not mentioned only."""
     found: Iterable[_ThoughtTag] = ()
-    if "<|channel|>" in text:
+    if _in_channels(text):
         found = _iter_channels(_CHANNEL_OR_END.finditer(text))
     elif _in_bare_channels(text):
         found = _iter_channels(_BARE_CHANNEL.finditer(text))
-    if any(sign in text for sign in _SIGNS_OF_TAGS):
+    if _may_have_tags(text):
         found = sorted((*found, *_iter_plain_tags(text)))
     if (leading := _LEADING.match(text)) is not None:
         start, end = leading.span(_thought_in(leading))
@@ -232,7 +231,8 @@ def _iter_channels(marks: Iterable[re.Match[str]]) -> Iterator[_ThoughtTag]:
 
 
 def _find_tags(text: str) -> Iterator[re.Match[str]]:
-    starts = (found.start() for found in _TAG_START.finditer(text))
+    sign = _TAG_START if "[" in text or "◁" in text else _ANGLE
+    starts = (found.start() for found in sign.finditer(text))
     return filter(None, (_TAG.match(text, start) for start in starts))
 
 
@@ -243,6 +243,18 @@ def _iter_plain_tags(text: str) -> Iterator[_ThoughtTag]:
         if is_opening and (_QUOTED.fullmatch(around) or _NAMED.match(text, tag.end())):
             continue
         yield _ThoughtTag(tag.start(), tag.end(), is_opening, _NOT_FAMILY.sub("", tag[0].lower()))
+
+
+# One sign is found many times as fast as a word, and most texts have none.
+
+
+def _in_channels(text: str) -> bool:
+    return "<" in text and "<|channel|>" in text
+
+
+def _may_have_tags(text: str) -> bool:
+    is_squared = "]" in text and ("THINK]" in text or "think]" in text)
+    return is_squared or "<" in text or "◁" in text
 
 
 def _in_bare_channels(text: str) -> bool:

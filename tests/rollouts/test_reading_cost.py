@@ -36,5 +36,8 @@ def test_the_prompt_of_a_task_is_read_once():
     """Messages and decoded texts alike: further lines of the task cost their responses only."""
     rows = [gym_line("Why is the sky so blue?", f"Answer {i}.") for i in range(8)]
     assert calls_while_reading(rows)["_read_message"] == 3 + 8
+    asked = [{"role": "user", "content": "Why is it so red?"}]
+    chats = [{"prompt": asked, "completion": f"Answer {i}."} for i in range(8)]
+    assert calls_while_reading(chats)["_read_message"] == 1
     texts = [{"prompt": "Why is it so green?", "completion": f"Answer {i}."} for i in range(8)]
     assert calls_while_reading(texts)["_read_prompt"] == 1

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from genrm_cli.errors import SettingRef
-from genrm_cli.json_types import Record
+from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format, Score, annotate_line
 from genrm_cli.rollouts.formats.shapes import (
     read_alternatives,
@@ -31,6 +31,7 @@ from genrm_cli.rollouts.reading.line_fields import (
     line_fields,
     parts_of,
     prompt_of,
+    resolved_once,
     with_parts,
 )
 from genrm_cli.rollouts.reading.messages import items_of_text, role_of
@@ -179,12 +180,13 @@ def _annotate(record: Record, scores: Sequence[Score]) -> None:
 # Conversations that end in the response
 
 
-def _conversation_field(record: Record) -> str | None:
+def _conversation_field(record: JsonObject) -> str | None:
     values = ((name, messages_in(record.get(name))) for name in CONVERSATIONS)
     return next((name for name, value in values if is_messages(value)), None)
 
 
-def _fields_of_conversation(record: Record) -> Fields:
+@resolved_once
+def _fields_of_conversation(record: JsonObject) -> Fields:
     field = _conversation_field(record) or CONVERSATIONS[0]
     read = parts_of(record, Fields(prompt=(field,), response=(field,)))
     messages = messages_in(record.get(field))

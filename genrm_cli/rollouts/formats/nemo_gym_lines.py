@@ -4,56 +4,41 @@ line; and the requests of its `genrm_compare`.
 Source: the record format of NVIDIA NeMo Gym's `gym eval run` (formerly `ng_collect_rollouts`).
 """
 
-import marshal
 from collections.abc import Sequence
-from functools import lru_cache
 
 from genrm_cli.json_types import JsonObject, Record
 from genrm_cli.rollouts.formats.format import Format, Score, annotate_line
 from genrm_cli.rollouts.formats.shapes import read_alternatives
-from genrm_cli.rollouts.reading.answers import is_empty, items_of_output, messages_of_request
-from genrm_cli.rollouts.reading.known_names import Fields
-from genrm_cli.rollouts.reading.messages import (
-    media_of_messages,
-    read_messages,
-    turns_of_messages,
+from genrm_cli.rollouts.reading.answers import (
+    asked_in_messages,
+    is_empty,
+    items_of_output,
+    messages_of_request,
 )
+from genrm_cli.rollouts.reading.known_names import Fields
 from genrm_cli.rollouts.reading.record_fields import (
     UNJUDGED_MARKS,
     is_truncated,
     is_unjudged,
     rollout_of,
 )
-from genrm_cli.rollouts.reading.templates import KEPT_PROMPTS, MOST_KEPT_CHARS
 from genrm_cli.rollouts.rollout import (
-    Media,
     Rollout,
-    Turns,
     UnreadableRecordError,
     has_client,
     split_opening,
 )
 
 
-def _read_asked(packed: bytes) -> tuple[Turns, tuple[Media, ...]]:
-    """Return the prompt of a request and its images, from its input and its instructions."""
-    asked = read_messages(messages_of_request(*marshal.loads(packed)))  # noqa: S302  (packed below)
-    return turns_of_messages(asked), media_of_messages(asked)
-
-
-# The lines of a task have one prompt, and are often neighbours.
-_read_known = lru_cache(maxsize=KEPT_PROMPTS)(_read_asked)
-
-
 def _read(record: Record) -> list[Rollout]:
     request = record.get("responses_create_params")
     if not isinstance(request, dict):
         raise UnreadableRecordError("responses_create_params is not an object")
-    packed = marshal.dumps([request.get("input"), request.get("instructions")], 2)
-    prompt, media = (_read_known if len(packed) <= MOST_KEPT_CHARS else _read_asked)(packed)
+    messages = messages_of_request(request.get("input"), request.get("instructions"))
+    asked = asked_in_messages(messages)
     response = record.get("response")
     if is_empty(response):
-        return [rollout_of(record, prompt, None, prompt_media=media)]
+        return [rollout_of(record, asked.turns, None, prompt_media=asked.media)]
     if not isinstance(response, dict):
         raise UnreadableRecordError("response is not an object, expected one with output")
     # Some environments put the task into the first turns of the output, with an empty input.
@@ -61,9 +46,9 @@ def _read(record: Record) -> list[Rollout]:
     return [
         rollout_of(
             record,
-            prompt + opening,
+            asked.turns + opening,
             items,
-            prompt_media=media,
+            prompt_media=asked.media,
             is_truncated=is_truncated(record) or is_truncated(response),
             is_session=has_client(items),  # `gymnasium_agent` writes its turns among the policy's
         )

@@ -4,7 +4,9 @@ sent to an API and came back.
 APIs are those of OpenAI (also vLLM, LiteLLM), Anthropic, Gemini and Bedrock, with the frame of HTTP
 that batches put around a body, or without."""
 
+import marshal
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from genrm_cli.errors import SettingRef
@@ -18,7 +20,13 @@ from genrm_cli.rollouts.reading.messages import (
     turns_of_messages,
     turns_of_prompt,
 )
-from genrm_cli.rollouts.reading.templates import DecodedPrompt, read_prompt, split_output
+from genrm_cli.rollouts.reading.templates import (
+    KEPT_PROMPTS,
+    MOST_KEPT_CHARS,
+    DecodedPrompt,
+    read_prompt,
+    split_output,
+)
 from genrm_cli.rollouts.reading.values import (
     has_text,
     is_messages,
@@ -149,10 +157,27 @@ def asked_of(prompt: object) -> DecodedPrompt:
         if not is_messages(messages) or messages[-1].get("role") == "assistant":
             return read_prompt(prompt)
         prompt = messages
-    turns = turns_of_prompt(prompt)
+    if not isinstance(prompt, list):
+        return DecodedPrompt(turns_of_prompt(prompt))
+    return asked_in_messages(prompt)
+
+
+def asked_in_messages(messages: list[object]) -> DecodedPrompt:
+    """Return a prompt in messages of a line."""
+    packed = marshal.dumps(messages, 2)
+    return (_read_known if len(packed) <= MOST_KEPT_CHARS else _read_messages)(packed)
+
+
+def _read_messages(packed: bytes) -> DecodedPrompt:
+    messages = read_messages(marshal.loads(packed))  # noqa: S302  (packed above)
+    turns = turns_of_messages(messages)
     ends_in_policy = bool(turns) and turns[-1].role == "assistant"
     opened = opened_at_end(turns[-1].text, is_template=True) if ends_in_policy else ""
-    return DecodedPrompt(turns, opened=opened, media=media_of_messages(prompt))
+    return DecodedPrompt(turns, opened=opened, media=media_of_messages(messages))
+
+
+# The lines of a task have one prompt, and are often neighbours.
+_read_known = lru_cache(maxsize=KEPT_PROMPTS)(_read_messages)
 
 
 def messages_of_request(asked: object, system: object = None) -> list[object]:

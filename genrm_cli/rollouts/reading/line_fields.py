@@ -3,7 +3,7 @@
 A name is never ranked below another and then used when the other is missing: if several fields
 could be the prompt, or the response, the line is refused with the choices."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 
 from msgspec.structs import replace
@@ -57,19 +57,22 @@ LINE_FIELDS = Fields(
 )
 
 
-# The values of the last line, and its fields: its account asks for them, and so does its reader.
-_last: tuple[JsonObject, Fields | None] = ({}, None)
+def resolved_once(resolve: Callable[[JsonObject], Fields]) -> Callable[[JsonObject], Fields]:
+    """Return a function that resolves the fields of a record once for as long as it holds the same
+    values: its account asks for them, and so does its reader.
+    """
+    last: tuple[JsonObject, Fields | None] = ({}, None)
 
-
-def line_fields(record: JsonObject) -> Fields:
-    """Return `resolve_line` of a record, resolved once for as long as it holds the same values."""
-    global _last
-    seen, read = _last
-    if read and seen.keys() == record.keys() and all(map(is_, seen.values(), record.values())):
+    def fields_of(record: JsonObject) -> Fields:
+        nonlocal last
+        seen, read = last
+        if read and seen.keys() == record.keys() and all(map(is_, seen.values(), record.values())):
+            return read
+        read = resolve(record)
+        last = (dict(record), read)
         return read
-    read = resolve_line(record)
-    _last = (dict(record), read)
-    return read
+
+    return fields_of
 
 
 def resolve_line(record: JsonObject, response: str | None = None) -> Fields:
@@ -90,6 +93,9 @@ def resolve_line(record: JsonObject, response: str | None = None) -> Fields:
     return parts_of(
         record, Fields(prompt=tuple(prompts[:1]), context=others, response=tuple(responses))
     )
+
+
+line_fields = resolved_once(resolve_line)
 
 
 def has_prompt(record: JsonObject) -> bool:

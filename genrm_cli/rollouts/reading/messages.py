@@ -56,6 +56,7 @@ _CONTENT = words("content parts text value message prompt")
 _TOOL_CONTENT = ("output", "result", "response")
 _REASONING = ("reasoning_content", "reasoning", "thinking", "thought")
 _BLOCKS = ("reasoning_details", "thinking_blocks")  # OpenRouter, LiteLLM
+_BESIDE = frozenset((*_REASONING, *_BLOCKS))
 _CALLS = ("tool_calls", "function_call")
 # Where the server puts the results of the calls that it executes itself.
 _OWN_RESULTS = ("output", "outputs", "results")
@@ -222,6 +223,8 @@ def _thought_beside(message: JsonObject) -> str:
     """Return the reasoning in a field of its own, a text or blocks; writers may fill several of the
     fields with one text.
     """
+    if _BESIDE.isdisjoint(message):
+        return ""
     if text := first_text(message, _REASONING):
         return text
     blocks = filter(is_objects, map(message.get, (*_REASONING, *_BLOCKS)))
