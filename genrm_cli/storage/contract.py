@@ -5,6 +5,7 @@ with a `Location`, and one row in `REMOTE` of `storage/location.py`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import BinaryIO, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -13,6 +14,8 @@ from genrm_cli.errors import StorageError
 
 # Mode of new files unless their input is more private, subject to the umask.
 ANY_MODE = 0o666
+# Between two requests another run may create or remove an object.
+_LOOKS = 3
 
 Stop = Callable[[], bool]
 
@@ -153,11 +156,12 @@ class Location(ABC):
 
     def look(self) -> bytes | None:
         """Return the content; None also where a store denies what is missing."""
-        try:
-            return self.read()
-        except StorageError:
-            # Another run may have created it meanwhile.
-            return self.read() if self.exists() else None
+        for _ in range(_LOOKS):
+            with suppress(StorageError):
+                return self.read()
+            if not self.exists():
+                return None
+        return self.read()
 
     @abstractmethod
     def create(self, data: bytes) -> bool:

@@ -10,8 +10,10 @@ Without the right to list, a run sees `x.lease-1` only, and takes it over by rem
 that try, the one that creates it last has it, and the others find its content."""
 
 import hashlib
+import math
 import os
 import socket
+import time
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
@@ -34,6 +36,7 @@ _MARK = ".lease-"
 EXPIRY_S = 300.0  # long against a pause of the machine or of the store
 # Each try that fails means that another run took or released a lease in that moment.
 _TRIES = 5
+_SEEN_S = 10.0  # a lease that was there a moment ago; far below any expiry
 
 
 class LeaseLostError(StorageError):
@@ -67,7 +70,7 @@ class _LeaseContent(msgspec.Struct, frozen=True):
     expiry_s: float
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct):
     """A lease held by this run. All methods block on storage."""
 
     stem: str
@@ -77,6 +80,8 @@ class Lease(Struct, frozen=True):
     beside: frozenset[str] | None = None
     """The files next to the lease when it was taken: URIs that begin with the stem and a dot; None
     without the right to list."""
+    seen_s: float = -math.inf
+    """When it was last verified, by the monotonic clock."""
 
     @property
     def uri(self) -> str:
@@ -92,6 +97,7 @@ class Lease(Struct, frozen=True):
         numbered, _ = _numbered(self.stem, self.store)
         highest = max((number for number, _ in numbered), default=0)
         if highest == self.number and numbered[-1][1].identity.etag == self._usual_etag:
+            self.seen_s = time.monotonic()
             return  # this saves a request; where ETags are no digests, the content decides
         content = self.store.at(self.uri).look()
         if highest > self.number or content not in (None, self.content):
@@ -112,8 +118,11 @@ class Lease(Struct, frozen=True):
 
     def release(self) -> None:
         """Remove the lease, unless another run took it over."""
-        if self.store.at(self.uri).look() == self.content:
-            self.store.at(self.uri).remove()
+        place = self.store.at(self.uri)
+        was_just_seen = time.monotonic() - self.seen_s < _SEEN_S  # which saves a request
+        self.seen_s = -math.inf
+        if was_just_seen or place.look() == self.content:
+            place.remove()
 
 
 def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lease | OtherLease:

@@ -6,6 +6,7 @@
 
 `contract.py` says what a location does, whatever kind it is."""
 
+from functools import cache
 from pkgutil import resolve_name
 
 from msgspec import Struct, field
@@ -15,6 +16,8 @@ from genrm_cli.settings.file_settings import StorageSettings
 from genrm_cli.storage.contract import ANY_MODE, Location, Sink
 from genrm_cli.storage.local.local_files import LocalFile
 from genrm_cli.storage.location import REMOTE
+
+_resolved = cache(resolve_name)
 
 
 class Store(Struct, frozen=True):
@@ -32,7 +35,7 @@ class Store(Struct, frozen=True):
         for scheme, name in REMOTE.items():
             if uri.startswith(scheme):
                 # Imported now, as boto3 takes a fifth of a second to import.
-                location: Location = resolve_name(name)(uri, self.settings, self.max_attempts)
+                location: Location = _resolved(name)(uri, self.settings, self.max_attempts)
                 return location
         return LocalFile(uri)
 

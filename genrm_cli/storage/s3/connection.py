@@ -5,7 +5,7 @@ remedy.
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import boto3
+import botocore.session
 from boto3.exceptions import Boto3Error
 from botocore import exceptions as boto
 from botocore.awsrequest import AWSResponse
@@ -21,7 +22,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from botocore.model import OperationModel
 from botocore.parsers import ResponseParserError
+from botocore.utils import parse_timestamp
 
+from genrm_cli import __version__
 from genrm_cli.errors import StoppedError, StorageError, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.storage.contract import Found, InputIdentity, ListingDeniedError, Stop, never
@@ -228,8 +231,11 @@ def s3_client(
     credentials. `endpoint_url` is AWS_ENDPOINT_URL, which boto3 reads; None without it.
 
     Each request sends those of the `arguments` that its operation has."""
-    session = boto3.Session()
+    core = botocore.session.get_session()
+    core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_time)
     config = Config(
+        # Named once: boto3 makes up its own for each request, a tenth of what a request costs.
+        user_agent=f"genrm/{__version__} boto3/{boto3.__version__}",
         connect_timeout=_CONNECT_TIMEOUT_S,
         read_timeout=_READ_TIMEOUT_S,
         tcp_keepalive=True,
@@ -237,7 +243,7 @@ def s3_client(
         retries={"mode": "standard", "total_max_attempts": max_attempts},
     )
     try:
-        client = session.client("s3", config=config)
+        client = boto3.Session(botocore_session=core).client("s3", config=config)
     except ValueError as error:
         endpoint = without_password(endpoint_url or "from the AWS settings")
         raise UsageError(
@@ -259,6 +265,14 @@ def s3_client(
     return client
 
 
+def _parse_time(text: str) -> datetime:
+    """Parse a time of a listing or a header, ten times as fast as boto3; any other as boto3."""
+    for parse in (datetime.fromisoformat, parsedate_to_datetime):
+        with suppress(ValueError):
+            return parse(text)
+    return parse_timestamp(text)
+
+
 def _members(model: OperationModel) -> Collection[str]:
     # A listing of objects takes RequestPayer only.
     return () if model.input_shape is None else model.input_shape.members
@@ -268,6 +282,13 @@ def object_at(uri: str) -> Any:
     """Return the arguments of a request that name its object."""
     bucket, key = parse_object_uri(uri)
     return {"Bucket": bucket, "Key": key}
+
+
+def put_object(client: "S3Client", uri: str, data: bytes, **more: Any) -> None:
+    """Put a small object."""
+    # boto3 makes a file of `bytes`, and asks before it sends a file: a second round trip.
+    body: Any = bytearray(data)
+    client.put_object(**object_at(uri), Body=body, **more)
 
 
 def describe(

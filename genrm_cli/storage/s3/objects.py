@@ -31,6 +31,7 @@ from genrm_cli.storage.s3.connection import (
     describe,
     error_code,
     object_at,
+    put_object,
     read_object,
     s3_client,
     s3_faults,
@@ -107,11 +108,10 @@ class S3Object(Location):
     def create(self, data: bytes) -> bool:
         """Put the object with `If-None-Match: *`."""
         mark = uuid.uuid4().hex
-        put: Any = {"Body": data, "IfNoneMatch": "*", "Metadata": {_MARK: mark}}
         with self._client() as client:
             for _ in range(_CREATE_TRIES):
                 try:
-                    client.put_object(**object_at(self.uri), **put)
+                    put_object(client, self.uri, data, IfNoneMatch="*", Metadata={_MARK: mark})
                 except ClientError as error:
                     if error_code(error) not in REFUSED_CONDITION:
                         raise
@@ -126,7 +126,7 @@ class S3Object(Location):
     def replace(self, data: bytes) -> None:
         """Put the object."""
         with self._client() as client:
-            client.put_object(**object_at(self.uri), Body=data)
+            put_object(client, self.uri, data)
 
     def remove(self) -> None:
         """Delete the object."""

@@ -22,6 +22,7 @@ from genrm_cli.storage.s3.connection import (
     describe,
     error_code,
     object_at,
+    put_object,
     s3_faults,
 )
 from genrm_cli.storage.spool import Spool
@@ -145,10 +146,8 @@ class S3Sink:
 
     def _make_appear(self, **condition: Any) -> None:
         if self._upload_id is None:
-            content: Any = self._spool.read(0, len(self._spool))
-            self._client.put_object(
-                **self._object, Body=content, Metadata=self._metadata, **condition
-            )
+            content = self._spool.read(0, len(self._spool))
+            put_object(self._client, self.uri, content, Metadata=self._metadata, **condition)
             return
         parts: Any = {"Parts": self._parts}
         self._client.complete_multipart_upload(
