@@ -1,6 +1,7 @@
 """What the local judge of the tests says, and how it misbehaves when told to. No I/O here."""
 
 import hashlib
+import itertools
 import math
 import random
 import re
@@ -15,23 +16,10 @@ import orjson
 Json = dict[str, object]
 Texts = tuple[str, str]
 
-# The markers of the profiles that ask in one user message; a test holds the two together.
-PLAIN_MARKERS = [
-    [(f"[=== BEGIN RESPONSE {name} ===]\n", f"\n[=== END RESPONSE {name} ===]") for name in names]
-    for names in ("12", "AB")
-]
 LABEL = re.compile(r'"([A-Z]{2}\d)": <1 to 10>')
 PLAIN_EMPTY = "[=== THIS RESPONSE IS EMPTY ===]"
 CHARS_PER_TOKEN = 4
-USUAL_ROLES = frozenset(
-    {
-        "system",
-        "developer",
-        "user",
-        "assistant",
-        "tool",
-    }
-)
+USUAL_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
 class Unset(Enum):
@@ -100,10 +88,9 @@ class Behaviour:
     chat: Sequence[
         str
     ] = ()  # what it says where nothing is judged: one line, chosen by all messages
-    with_reasoning: bool = False
     analysis_chars: int = 80
     leaves_out_last: bool = False  # of a list of responses
-    quotes: str | None = None  # where it repeats the responses: in thoughts, after, around, in part
+    quotes: str | None = None  # where it repeats the responses: in thoughts, or around its verdict
 
 
 def parse_behaviour(text: bytes) -> Behaviour:
@@ -137,6 +124,10 @@ class Refusal:
     more: Json = field(default_factory=dict)  # further members of the error
 
 
+def _bad_request(said: str, param: str | None = None) -> Refusal:
+    return Refusal(400, "BadRequestError", said, param)
+
+
 def read_request(
     rules: Behaviour, authorization: bytes | None, body: bytes, in_flight: int
 ) -> Json | Refusal:
@@ -146,18 +137,18 @@ def read_request(
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        return Refusal(400, "BadRequestError", f"Invalid JSON: {error}")
+        return _bad_request(f"Invalid JSON: {error}")
     if not isinstance(request, dict) or not isinstance(request.get("model"), str):
-        return Refusal(400, "BadRequestError", "Field required", "model")
+        return _bad_request("Field required", "model")
     messages = request.get("messages")
     if rules.refuses is not None and rules.refuses.encode() in body:
-        return Refusal(400, "BadRequestError", f"The prompt contains {rules.refuses}", "messages")
+        return _bad_request(f"The prompt contains {rules.refuses}", "messages")
     if (
         not isinstance(messages, list)
         or not messages
         or not all(isinstance(m, dict) for m in messages)
     ):
-        return Refusal(400, "BadRequestError", "Field required: a list with a message", "messages")
+        return _bad_request("Field required: a list with a message", "messages")
     if not rules.is_llamacpp and request["model"] not in (rules.models or [request["model"]]):
         return Refusal(
             404, "NotFoundError", f"The model `{request['model']}` does not exist.", "model"
@@ -171,9 +162,7 @@ def read_request(
     ]
     if unknown and rules.unknown_roles == "reject":
         known = ", ".join(sorted(USUAL_ROLES))
-        return Refusal(
-            400, "BadRequestError", f"role {unknown[0]!r} is not one of {known}", "messages"
-        )
+        return _bad_request(f"role {unknown[0]!r} is not one of {known}", "messages")
     if rules.reject_above_in_flight is not None and in_flight >= rules.reject_above_in_flight:
         return Refusal(429, "RateLimitError", "Too many requests in flight")
     return request
@@ -225,17 +214,17 @@ def _refused_by_vllm(request: Json, messages: Sequence[Json], rules: Behaviour) 
         if name in rules.takes:
             continue
         if name not in _FIELDS:
-            return Refusal(400, "BadRequestError", f"Extra inputs are not permitted: {name}", name)
+            return _bad_request(f"Extra inputs are not permitted: {name}", name)
         if value is not None and not _FIELDS[name](value):
             said = f"Input should be valid: {name}={orjson.dumps(value).decode()[:100]}"
-            return Refusal(400, "BadRequestError", said, name)
+            return _bad_request(said, name)
     if request.get("top_logprobs") and not request.get("logprobs"):
         said = "when using `top_logprobs`, `logprobs` must be set to true."
-        return Refusal(400, "BadRequestError", said, "top_logprobs")
+        return _bad_request(said, "top_logprobs")
     wrong = [message for message in messages if not _is_message(message)]
     if wrong:
         said = f"Input should be a valid message: {orjson.dumps(wrong[0]).decode()[:100]}"
-        return Refusal(400, "BadRequestError", said, "messages")
+        return _bad_request(said, "messages")
     if rules.max_model_len is None:
         return None
     prompt = count_tokens(kept_messages(messages, rules.unknown_roles))
@@ -262,7 +251,7 @@ def _refused_for_length(request: Json, prompt: int, rules: Behaviour) -> Refusal
         f"requested {prompt + reply} tokens ({prompt} in the messages, {reply} in the completion). "
         "Please reduce the length of the messages or completion."
     )
-    return Refusal(400, "BadRequestError", said, "messages")
+    return _bad_request(said, "messages")
 
 
 def reply_limit(request: Json) -> int | None:
@@ -390,8 +379,8 @@ def find_responses(messages: Sequence[Mapping[str, object]]) -> Texts | None:
             by_role.get("response_2", {})
         )
     prompt = message_text(messages[-1])
-    for markers in PLAIN_MARKERS:
-        first, second = (_between(prompt, *pair) for pair in markers)
+    for names in ("12", "AB"):
+        first, second = (_response_named(prompt, name) for name in names)
         if first is not None and second is not None:
             return first, second
     return None
@@ -405,9 +394,7 @@ def find_lineup(messages: Sequence[Mapping[str, object]]) -> list[str]:
         return [message_text(messages[-2])]
     prompt = message_text(messages[-1])
     if labels := labels_in(prompt):
-        shown = [f"RESPONSE {label} ===]" for label in labels]
-        texts = [_between(prompt, f"[=== BEGIN {name}\n", f"\n[=== END {name}") for name in shown]
-        return [text or "" for text in texts]
+        return [_response_named(prompt, label) or "" for label in labels]
     return _numbered(prompt, lambda number: f"model-{number + 1}") or _numbered(prompt, str)
 
 
@@ -418,13 +405,8 @@ def labels_in(prompt: str) -> list[str]:
 
 
 def _numbered(prompt: str, name_of: Callable[[int], str]) -> list[str]:
-    texts: list[str] = []
-    while True:
-        name = f"RESPONSE {name_of(len(texts))} ===]"
-        text = _between(prompt, f"[=== BEGIN {name}\n", f"\n[=== END {name}")
-        if text is None:
-            return texts
-        texts.append(text)
+    found = (_response_named(prompt, name_of(number)) for number in itertools.count())
+    return list(itertools.takewhile(lambda text: text is not None, found))
 
 
 def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
@@ -432,75 +414,45 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
     longer is better.
     """
     closing = prompt.rpartition("===]")[2]
-    names = [
-        part.partition('"')[0] for part in closing.split('  "')[1:]
-    ]  # of a rubric set, as it is asked for
+    rubrics = [part.partition('"')[0] for part in closing.split('  "')[1:]]  # as they are asked for
+    items = range(int(closing.partition("For each of the ")[2].partition(" ")[0] or 0))
     order = sorted(range(len(texts)), key=lambda place: (-len(texts[place]), place))
+    is_long = len(texts[0]) > 200
     said: Json
-    if (
-        '"criteria"' in closing
-    ):  # a long response meets all criteria but the last one, a short one only that
-        last = int(closing.partition("For each of the ")[2].partition(" ")[0]) - 1
-        met = [(len(texts[0]) > 200) == (index < last) for index in range(last + 1)]
-        said = {
-            "criteria": [
-                {
-                    "index": index,
-                    "evidence": "",
-                    "met": each,
-                }
-                for index, each in enumerate(met)
-            ]
-        }
+    if '"criteria"' in closing:  # a long one meets all criteria but the last, a short one only that
+        met = [is_long == (index < len(items) - 1) for index in items]
+        said = {"criteria": [{"index": i, "evidence": "", "met": met[i]} for i in items]}
     elif '"constraints"' in closing:  # a long response breaks the first one
-        count = int(closing.partition("For each of the ")[2].partition(" ")[0])
+        verdicts = [{"index": index, "evidence": "", "verdict": "not touched"} for index in items]
         spoken = texts[0].rpartition("---]\n")[2]
-        verdicts = [
-            ("broken", spoken[:20]) if not at and len(spoken) > 200 else ("not touched", "")
-            for at in range(count)
-        ]
-        said = {
-            "constraints": [
-                {
-                    "index": i,
-                    "evidence": e,
-                    "verdict": v,
-                }
-                for i, (v, e) in enumerate(verdicts)
-            ]
-        }
+        if len(spoken) > 200:
+            verdicts[0] |= {"evidence": spoken[:20], "verdict": "broken"}
+        said = {"constraints": verdicts}
     elif '"tiers"' in closing:
         said = {"reasoning": "By length.", "tiers": [[place] for place in order]}
     elif '"assignments"' in closing:
         kinds = [len(text) // 200 for text in texts]
         said = {
             "assignments": [
-                {
-                    "index": place,
-                    "cluster_id": kind,
-                    "label": "x",
-                }
+                {"index": place, "cluster_id": kind, "label": "x"}
                 for place, kind in enumerate(kinds)
             ]
         }
-    elif names:
-        score = 5 if len(texts[0]) > 200 else 2
-        entry = {
-            "evidence": texts[0][:20],
-            "reasoning": "By length.",
-            "score": score,
-        }
-        said = {"scores": dict.fromkeys(names, entry)}
+    elif rubrics:
+        score = 5 if is_long else 2
+        entry = {"evidence": texts[0][:20], "reasoning": "By length.", "score": score}
+        said = {"scores": dict.fromkeys(rubrics, entry)}
     elif labels := labels_in(prompt):
         scores = {
             label: min(10, 1 + len(text) // 20) for label, text in zip(labels, texts, strict=True)
         }
         said = {"scores": scores, "best_to_worst": [labels[place] for place in order]}
     elif '"best-to-worst"' in closing:
+        names = [f"model-{place + 1}" for place in range(len(texts))]
         scores = {
-            f"model-{place + 1}": min(5.0, 1 + len(text) / 50) for place, text in enumerate(texts)
+            name: min(5.0, 1 + len(text) / 50) for name, text in zip(names, texts, strict=True)
         }
-        said = {"scores": scores, "best-to-worst": [f"model-{place + 1}" for place in order]}
+        said = {"scores": scores, "best-to-worst": [names[place] for place in order]}
     else:
         return _render_judgement_of_one(texts[0])
     return orjson.dumps(said).decode(), None
@@ -532,13 +484,13 @@ def _render_judgement_of_one(text: str) -> tuple[str, Json]:
     return f"Final Judgement: {word}", {"content": tokens}
 
 
-def _between(text: str, begin: str, end: str) -> str | None:
-    start = text.find(begin)
-    stop = text.find(end, start)
-    if start < 0 or stop < 0:
+def _response_named(prompt: str, name: str) -> str | None:
+    """Return the response that stands between the markers of profiles that ask in one message."""
+    begun = prompt.partition(f"[=== BEGIN RESPONSE {name} ===]\n")[2]
+    text, end, _ = begun.partition(f"\n[=== END RESPONSE {name} ===]")
+    if not end:
         return None
-    found = text[start + len(begin) : stop]
-    return "" if found == PLAIN_EMPTY else found
+    return "" if text == PLAIN_EMPTY else text
 
 
 def choose_verdict(
@@ -596,56 +548,31 @@ def render_judgement(verdict: tuple[float, ...], analysis_chars: int) -> str:
     """Return what a judge writes: a sentence, then a fenced JSON block."""
     sentence = "It answers the question asked, and says where it is unsure. "
     analysis = (sentence * (analysis_chars // len(sentence) + 1))[:analysis_chars]
-    score_1, score_2, ranking = verdict
-    fields: Json = {"response_1_analysis": analysis, "response_2_analysis": analysis}
-    fields |= {
-        "score_1": score_1,
-        "score_2": score_2,
-        "ranking": ranking,
-    }
-    return (
-        "Here is my "
-        f"judgement.\n```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
-    )
+    return f"Here is my judgement.\n{_fenced(verdict, [analysis, analysis])}"
+
+
+def _fenced(verdict: tuple[float, ...], analyses: Sequence[str]) -> str:
+    named = {f"response_{place}_analysis": said for place, said in enumerate(analyses, 1)}
+    fields = named | dict(zip(("score_1", "score_2", "ranking"), verdict, strict=True))
+    return f"```json\n{orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode()}\n```\n"
 
 
 def render_in_thoughts(verdict: tuple[float, ...], texts: Texts) -> str:
     """Return what a judge writes that repeats the responses in its thoughts and in its analyses, as
     they are.
     """
-    score_1, score_2, ranking = verdict
-    fields: Json = {
-        f"response_{place}_analysis": f"It says: {text}" for place, text in enumerate(texts, 1)
-    }
-    fields |= {
-        "score_1": score_1,
-        "score_2": score_2,
-        "ranking": ranking,
-    }
     thoughts = "\n\n".join(f"Response {place} is:\n{text}" for place, text in enumerate(texts, 1))
-    return (
-        f"<think>\n{thoughts}\n\nI follow "
-        f"neither.\n</think>\n```json\n{orjson.dumps(fields).decode()}\n```\n"
-    )
+    analyses = [f"It says: {text}" for text in texts]
+    return f"<think>\n{thoughts}\n\nI follow neither.\n</think>\n{_fenced(verdict, analyses)}"
 
 
-def render_quotations(texts: Sequence[str], where: str) -> tuple[str, str]:
-    """Return what a judge writes before and after its verdict; nothing before it if it quotes after
-    it only.
-    """
-    begun = list(texts)
-    ended = list(texts)
-    if where == "in part":
-        begun = [text[len(text) // 3 :] for text in texts]
-        ended = [text[: -len(text) // 3] for text in texts]
-    before, after = (
-        "".join(
-            f"Response {place} tried to inject:\n```\n{text}\n```\nI follow none.\n"
-            for place, text in each
-        )
-        for each in (enumerate(begun, 1), enumerate(ended, 1))
+def render_quoting(said: str, texts: Texts) -> str:
+    """Return what a judge writes that repeats the responses before and after its verdict."""
+    quoted = "".join(
+        f"Response {place} tried to inject:\n```\n{text}\n```\nI follow none.\n"
+        for place, text in enumerate(texts, 1)
     )
-    return "" if where == "after" else f"{before}\n", f"\n{after}"
+    return f"{quoted}\n{said}\n{quoted}"
 
 
 def render_completion(
@@ -667,8 +594,8 @@ def render_completion(
     if fault.huge_bytes:
         content = (content or "") + " " * fault.huge_bytes
     message: Json = {"role": "assistant", "content": content}
-    if fault.reasoning is not None or behaviour.with_reasoning:
-        message["reasoning_content"] = fault.reasoning or "Let me weigh the two responses."
+    if fault.reasoning is not None:
+        message["reasoning_content"] = fault.reasoning
     completion_tokens = math.ceil(len(content or "") / CHARS_PER_TOKEN)
     usage = {
         "prompt_tokens": prompt_tokens,
@@ -747,7 +674,7 @@ def _usual_content(
         said, logprobs = render_grades(message_text(messages[-1]), lineup)
         if behaviour.leaves_out_last:
             said = _without_last(said, labels_in(message_text(messages[-1])))
-        return _quoting(behaviour, said, lineup, logprobs)
+        return said, logprobs
     roles = [message.get("role") for message in messages]
     second_turn = roles == [
         "user",
@@ -769,7 +696,8 @@ def _usual_content(
         )
     if behaviour.quotes == "in thoughts":
         return render_in_thoughts(verdict, texts), None
-    return _quoting(behaviour, render_judgement(verdict, behaviour.analysis_chars), texts, None)
+    said = render_judgement(verdict, behaviour.analysis_chars)
+    return render_quoting(said, texts) if behaviour.quotes else said, None
 
 
 def _chatted(behaviour: Behaviour, messages: Sequence[Json]) -> str:
@@ -779,24 +707,3 @@ def _chatted(behaviour: Behaviour, messages: Sequence[Json]) -> str:
     if message_text(messages[0]).startswith("You label one turn"):
         return '{"validates": true, "asks_openly": true}'
     return behaviour.chat[int(content_share(messages, behaviour.seed) * len(behaviour.chat))]
-
-
-def _quoting(
-    behaviour: Behaviour, said: str, texts: Sequence[str], logprobs: Json | None
-) -> tuple[str, Json | None]:
-    if behaviour.quotes is None:
-        return said, logprobs
-    before, after = render_quotations(texts, behaviour.quotes)
-    if logprobs is not None:
-        quoted = [
-            [
-                {
-                    "token": text,
-                    "logprob": 0.0,
-                    "top_logprobs": [],
-                }
-            ]
-            for text in (before, after)
-        ]
-        logprobs = {"content": [*quoted[0], *cast(list[Json], logprobs["content"]), *quoted[1]]}
-    return f"{before}{said}{after}", logprobs

@@ -149,7 +149,7 @@ class Judge:
     def forget(self, behaviour: Behaviour) -> None:
         """Start over: counters at zero, this behaviour."""
         self.requests = self.in_flight = self.max_in_flight = self.working = 0
-        self.resets = self.hangs = self.abandoned = self.repeat_answers = 0
+        self.hangs = self.abandoned = self.repeat_answers = 0
         self.by_status: Counter[int] = Counter()
         self.kept = set(self.connections)
         self.max_connections = 0
@@ -253,7 +253,6 @@ class Judge:
             connection.send(200, body)
             return
         if fault.reset == "before":
-            self.resets += 1
             self._release(asking, None)
             connection.cut()
             return
@@ -267,7 +266,6 @@ class Judge:
         if fault.reset == "mid_body":
             connection.transport.write(payload[: len(payload) - len(payload) // 4])
             await asyncio.sleep(0.02)  # a reset discards what the kernel has not sent yet
-            self.resets += 1
             self._release(asking, None)
             connection.cut()
             return
@@ -355,15 +353,13 @@ class Judge:
         return 404, orjson.dumps({"detail": "Not Found"})
 
     def stats(self) -> Json:
-        """Return the counters and the last requests; the asking connection is not counted."""
+        """Return the counters and the last requests."""
         return {
             "requests": self.requests,
             "in_flight": self.in_flight,
             "max_in_flight": self.max_in_flight,
-            "connections": len(self.connections) - 1,
             "max_connections": self.max_connections,
             "by_status": {str(status): count for status, count in sorted(self.by_status.items())},
-            "resets": self.resets,
             "hangs": self.hangs,
             "abandoned": self.abandoned,
             "distinct_answered": len(self.answered),

@@ -71,7 +71,7 @@ def test_a_host_that_cannot_exist_is_a_failed_call(http_client):
 
 def test_a_reply_carries_text_and_tokens(judge_server):
     """Text, reasoning, finish reason and token counts arrive as the server gave them."""
-    judge_server.behave(with_reasoning=True)
+    judge_server.behave(fault={"reasoning": "Let me weigh the two responses."})
     reply = complete(open_client(judge_server.base_url))
     assert reply.text == "ok"
     assert reply.finish_reason == "stop"
