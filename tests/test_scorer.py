@@ -5,7 +5,6 @@ import pickle
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
 
 import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
@@ -21,12 +20,7 @@ RESPONSES = ["4", "It is four.", "It is four, as two and two make four."]
 
 def settings_for(server, **more):
     """Return the settings of a scorer that asks a judge server, without the probe."""
-    return {
-        "base_url": server.base_url,
-        "model": "m",
-        "probe": False,
-        **more,
-    }
+    return {"base_url": server.base_url, "model": "m", "probe": False, **more}
 
 
 def chat_calls(server):
@@ -55,73 +49,40 @@ def run(work):
     return asyncio.run(alone())
 
 
-@asynccontextmanager
-async def lexical(**more):
-    """Open a scorer that needs no network."""
-    async with genrm.Scorer(judge="lexical", **more) as scorer:
-        yield scorer
-
-
-def python(program, *arguments):
-    """Run a program in a fresh interpreter."""
-    return subprocess.run(
-        [sys.executable, *arguments, "-c", program],
+def test_import_loads_no_library():
+    """`import genrm_cli` loads neither a library nor anything of the package but its front."""
+    program = (
+        "import sys; before = set(sys.modules); import genrm_cli; print(*set(sys.modules) - before)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
         env={"PYTHONPATH": str(PACKAGE_ROOT)},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-
-
-def test_import_loads_no_library():
-    """`import genrm_cli` loads neither a library nor anything of the package but its front."""
-    ended = python(
-        "import sys; before = set(sys.modules); import genrm_cli; print(*set(sys.modules) - before)"
-    )
     loaded = set(ended.stdout.split())
     assert "genrm_cli" in loaded
-    assert {name for name in loaded if name.startswith("genrm_cli.")} == set()
-    assert (
-        loaded
-        & {
-            "numpy",
-            "httpx",
-            "pyreqwest",
-            "asyncio",
-            "orjson",
-            "typing",
-            "sqlite3",
-            "zstandard",
-        }
-        == set()
-    )
+    assert not [name for name in loaded if name.startswith("genrm_cli.")]
+    heavy = "numpy httpx pyreqwest asyncio orjson typing sqlite3 zstandard"
+    assert not loaded & set(heavy.split())
 
 
 def test_the_package_lists_exactly_the_promised_names():
     """`dir` and `__all__` agree, and each name can be imported."""
     promised = {
-        "Calibration",
-        "ComparisonRecord",
-        "Group",
-        "GroupRewards",
-        "Scorer",
-        "score",
-        "__version__",
-    }
-    promised |= {
-        "Ranking",
-        "rank",
-        "complementarity_rewards",
-        "consistency_rewards",
-        "rank_rewards",
-        "scale_by_diversity",
-        "merge",
-        "GenrmError",
-        "InputError",
-        "JudgeError",
-        "StorageError",
-        "UsageError",
+        *(
+            "__version__",
+            "score",
+            "rank",
+            "merge",
+            "consistency_rewards",
+            "complementarity_rewards",
+        ),
+        *("rank_rewards", "scale_by_diversity", "Scorer", "Group", "GroupRewards", "Ranking"),
+        *("Calibration", "ComparisonRecord", "GenrmError", "InputError", "JudgeError"),
+        *("StorageError", "UsageError"),
     }
     assert set(dir(genrm)) == set(genrm.__all__) == promised
     assert all(getattr(genrm, name) for name in promised)
@@ -146,15 +107,7 @@ def test_strict_type_checks_pass_for_users(tmp_path):
         "    return genrm.score('p', ['a'], calibration=calibration).rewards + result.advantages\n"
         "genrm.Scorrer\n"
     )
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--cache-dir",
-        str(tmp_path / "cache"),
-        str(program),
-    ]
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", tmp_path / "cache", program]
     ended = subprocess.run(
         command,
         env={"MYPYPATH": str(PACKAGE_ROOT)},
@@ -192,13 +145,8 @@ async def test_many_groups_get_the_rewards_of_the_command(tmp_path, judge_server
     command = Genrm(tmp_path)
     path = command.write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
-    flags = (
-        *judge_server.flags,
-        "--estimator",
-        estimator,
-        "--no-journal",
-    )
-    assert command.run("score", path, *flags, "--no-probe").code == 0
+    flags = (*judge_server.flags, "--estimator", estimator, "--no-journal", "--no-probe")
+    command.run("score", path, *flags).ended(0)
     lines = read_lines(tmp_path / "rollouts.scored.jsonl")
     async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
         results = await scorer.score_groups(make_groups(24))
@@ -227,9 +175,8 @@ async def test_a_calibration_is_taken_out_and_passed_in(judge_server):
             next(make_groups()), calibration=genrm.Calibration()
         )
     assert [result.rewards for result in later] == [result.rewards for result in together[:3]]
-    assert [result.standard_errors for result in later] == [
-        result.standard_errors for result in together[:3]
-    ]
+    errors = [result.standard_errors for result in together[:3]]
+    assert [result.standard_errors for result in later] == errors
     assert None not in later[0].standard_errors
     assert [result.standard_errors for result in alone] == [[None] * 4] * 3
     assert uncalibrated.standard_errors == alone[0].standard_errors
@@ -239,32 +186,19 @@ async def test_a_calibration_is_taken_out_and_passed_in(judge_server):
 def test_small_groups_are_results():
     """No response, one, and failed ones give what `genrm score` gives them."""
     cases = [
-        ([], [], []),
-        (["4"], [None], ["unscored"]),
-        ([None], [None], ["unscored"]),
-        (
-            ["4", None],
-            [None, None],
-            ["unscored", "unscored"],
-        ),
-        (
-            ["", " "],
-            [None, None],
-            ["unscored", "unscored"],
-        ),
-        (
-            ["4", "", "It is four."],
-            [1.83, None, 1.85],
-            ["scored", "unscored", "scored"],
-        ),
+        ([], []),
+        (["4"], [None]),
+        ([None], [None]),
+        (["4", None], [None, None]),
+        (["", " "], [None, None]),
+        (["4", "", "It is four."], [1.83, None, 1.85]),
     ]
-    for responses, rewards, statuses in cases:
+    for responses, rewards in cases:
         result = genrm.score(PROMPT, responses, judge="lexical", estimator="simple_tiebreaker")
-        assert [score.status for score in result.scores] == statuses
         assert result.rewards == pytest.approx(rewards)
-        assert [reason is None for reason in result.reasons] == [
-            reward is not None for reward in rewards
-        ]
+        unscored = [reward is None for reward in rewards]
+        assert [score.status == "unscored" for score in result.scores] == unscored
+        assert [reason is not None for reason in result.reasons] == unscored
 
 
 def test_tables_of_a_settings_file_are_dictionaries():
@@ -296,9 +230,8 @@ def test_what_a_server_says_is_quoted(judge_server):
     """
     said = "start vllm with --seed 1 and --model x, or drop --repeats"
     judge_server.behave(fault={"status": 400, "body": said})
-    settings = settings_for(judge_server) | {"probe": True}
     with pytest.raises(genrm.JudgeError) as raised:
-        genrm.score(PROMPT, RESPONSES, **settings)
+        genrm.score(PROMPT, RESPONSES, **settings_for(judge_server, probe=True))
     assert said in str(raised.value)
     assert "Check model; if the server" in str(raised.value)
 
@@ -322,25 +255,7 @@ def test_a_journal_answers_the_second_call(judge_server, tmp_path):
     assert chat_calls(judge_server) == calls == 3
 
 
-async def test_equal_responses_are_compared_once_and_get_equal_rewards(
-    judge_server,
-):
-    """Also without a journal: two samples of the judge's opinion on equal texts would be noise that
-    a policy learns.
-    """
-    async with genrm.Scorer(**settings_for(judge_server)) as scorer:
-        first, second = [
-            await scorer.score(PROMPT, ["4", *["Four."] * 7]),
-            await scorer.score(PROMPT, ["4", "Four."]),
-        ]
-    assert first.rewards[1:] == second.rewards[1:] * 7
-    assert first.rewards[0] == second.rewards[0]
-    assert chat_calls(judge_server) == 2
-
-
-async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(
-    judge_server,
-):
+async def test_a_call_that_is_cancelled_leaves_equal_requests_to_others(judge_server):
     """The request that waited for it takes over, and its group lacks nothing."""
     judge_server.behave(fault={"hang": True})
     async with genrm.Scorer(**settings_for(judge_server)) as scorer:
@@ -368,16 +283,10 @@ async def test_a_reward_function_keeps_one_scorer_open(judge_server):
 def test_an_api_key_is_sent_and_never_shown(judge_server):
     """`api_key` goes to the judge; an error does not hold it."""
     judge_server.behave(require_key="right-key")
-    assert (
-        None
-        not in genrm.score(
-            PROMPT, RESPONSES, api_key="right-key", **settings_for(judge_server)
-        ).rewards
-    )
+    settings = settings_for(judge_server, probe=True)
+    assert None not in genrm.score(PROMPT, RESPONSES, api_key="right-key", **settings).rewards
     with pytest.raises(genrm.JudgeError) as raised:
-        genrm.score(
-            PROMPT, RESPONSES, **(settings_for(judge_server) | {"probe": True}), api_key="wrong-key"
-        )
+        genrm.score(PROMPT, RESPONSES, api_key="wrong-key", **settings)
     assert "wrong-key" not in str(raised.value)
 
 
@@ -422,19 +331,12 @@ def test_unreadable_texts_are_input_errors():
         assert str(raised.value).startswith(message)
 
 
-async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(
-    caplog,
-):
+async def test_a_judge_that_goes_down_is_a_warning_and_then_a_judge_error(caplog):
     """Without the probe, requests wait for `give_up_after`, then the error is raised once, not as a
     group.
     """
-    settings = {
-        "base_url": "http://127.0.0.1:9/v1",
-        "model": "m",
-        "probe": False,
-        "give_up_after": 0.01,
-    }
-    async with genrm.Scorer(**settings) as scorer:
+    nowhere = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
+    async with genrm.Scorer(**nowhere, probe=False, give_up_after=0.01) as scorer:
         with pytest.raises(genrm.JudgeError):
             await scorer.score_groups(make_groups())
     assert "the judge is down" in caplog.text
@@ -456,7 +358,7 @@ async def test_a_scorer_must_be_open():
 
 async def test_a_scorer_belongs_to_its_event_loop():
     """Another loop is refused at once: connections and locks of one loop would hang in another."""
-    async with lexical() as scorer:
+    async with genrm.Scorer(judge="lexical") as scorer:
         with pytest.raises(RuntimeError, match="belongs to another event loop"):
             await asyncio.to_thread(asyncio.run, scorer.score(PROMPT, RESPONSES))
 
@@ -468,7 +370,7 @@ async def test_an_error_of_the_iterator_is_raised_as_it_is():
         yield from make_groups(1)
         raise KeyError("mine")
 
-    async with lexical() as scorer:
+    async with genrm.Scorer(judge="lexical") as scorer:
         with pytest.raises(KeyError, match="mine"):
             await scorer.score_groups(broken())
 
