@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -43,201 +43,14 @@ def nodes_by_module() -> dict[str, tuple[ast.AST, ...]]:
     }
 
 
-# What users run, and what trainers import: each may be deleted, since the command line alone knows
-# of it.
-PRODUCTS = (
-    "adapters",
-    "products.batches",
-    "products.cluster",
-    "products.evaluation",
-    "products.export",
-    "products.ranking",
-    "products.report",
-    "products.serve",
-    "products.sessions",
-    "products.tracking",
-)
-
-# Rule 1. A part of the package imports parts of lower layers only.
-LAYERS = (
-    ("__main__",),
-    ("cli",),
-    PRODUCTS,
-    ("products",),
-    ("jobs", "group_scorer", "scorer", "reward_functions", "http_server"),
-    ("scored",),
-    ("groups",),
-    ("judging", "rewards", "pairing", "rollouts", "storage", "metrics"),
-    ("settings",),
-    ("verdicts", "catalog", "commands", "extensions", "neutralise"),
-    ("errors", "json_types", "tasks", "texts", "typed_json", "version"),
-)
-# Rule 4. What the core would be without: words of products that no name of the core has, and the
-# fields of the core that one product alone reads, each with its reason. Settings are tables of
-# their own, and what outputs hold is for people.
+# Its tables: what lies in which layer, what is pure, where libraries have their homes.
+RULES = tomllib.loads(Path(__file__).with_name("house.toml").read_text(encoding="utf-8"))
+PRODUCTS = RULES["products"]
+LAYERS = [layer or PRODUCTS for layer in RULES["layers"]]
+PURE = RULES["pure"]
 BEYOND_CORE = {*PRODUCTS, "products", "cli", "__main__", "http_server", "settings", "version"}
-CORE = tuple(part for layer in LAYERS for part in layer if part not in BEYOND_CORE)
-PRODUCT_WORDS = {
-    *("adapter", "cohort", "cohorts", "evaluation", "export", "exported", "leaderboard"),
-    *("manifest", "mlflow", "ray", "serve", "served", "sft", "tensorboard", "tracker", "trackers"),
-    *("tracking", "trainer", "wandb"),
-}
-READ_BY_ONE = {
-    "groups.results.GroupRewards.recalled": "users of the Python API read it, as they read `calls`",
-    "rollouts.rollout.CallingTurn.words": "a message as formats give it; judges see the transcript",
-    "scored.run_record.RunTotals.pairs_of_repeats": "the number behind `repeat_agreement`",
-    "rollouts.formats.episodes.session_safety.Safety.disagrees": "the one decision about safety",
-    "rollouts.formats.episodes.session_safety.Safety.is_masked": "the one decision about safety",
-}
-OF_OUTPUTS = ("groups.line_records", "metrics.running_stats.LatencySummary", "settings")
+CORE = [part for layer in LAYERS for part in layer if part not in BEYOND_CORE]
 PUBLIC = PACKAGE  # its `__init__` names the public API, which it imports when it is used
-
-# Rule 2. Prefixes of the modules that know only what they are given.
-# Frozen tables that plans and formulas take as they are.
-REWARD_TABLES = ("settings.components", "settings.reward_settings")
-PURE = (
-    "rollouts",
-    "storage.contract",
-    "pairing",
-    "judging.requests",
-    "judging.lexical",
-    "judging.profiles",
-    "judging.rubrics",
-    "judging.pacing.limit",
-    "judging.pacing.load",
-    "judging.pacing.policy",
-    "rewards.compose",
-    "rewards.diversity",
-    "rewards.estimators",
-    "rewards.order",
-    "rewards.shaping",
-    "metrics",
-    "products.evaluation.pair_lines",
-    "products.evaluation.pair_records",
-    "neutralise",
-    "verdicts",
-    "catalog",
-    "errors",
-    "json_types",
-    "texts",
-    "typed_json",
-    "products.ranking.leaderboard",
-    "products.ranking.looks",
-    "products.ranking.outcomes",
-    "products.ranking.strengths",
-    "products.export.candidates",
-    "products.export.balance",
-    "products.export.formats",
-    "products.export.chat_messages",
-    "products.export.rows",
-    "products.report.charts",
-    "products.report.report_figures",
-    "products.report.group_document",
-    "products.report.measure_group",
-    "groups.line_records",
-    "scored.account",
-    "scored.json_form",
-    "scored.lines",
-    "scored.run_record",
-    "scored.trust",
-    "http_server.http_replies",
-    "products.serve.cohorts.cohort",
-    "products.sessions.counts",
-    "products.sessions.environment",
-    "products.sessions.therapy.simulated_client",
-    "products.sessions.therapy.model_client",
-    "products.sessions.rules.attribution",
-    "products.sessions.rules.transcript",
-    "products.sessions.therapy.session_scenario",
-)
-IMPURE_LIBRARY = (
-    "os io sys time datetime zoneinfo calendar locale random secrets uuid socket ssl select "
-    "selectors signal "
-    "logging warnings subprocess multiprocessing threading queue asyncio concurrent contextvars "
-    "pathlib shutil "
-    "tempfile glob fileinput gzip zlib bz2 lzma zipfile tarfile sqlite3 dbm shelve pickle http "
-    "urllib email "
-    "ftplib smtplib webbrowser getpass platform ctypes mmap importlib pkgutil inspect gc atexit "
-    "resource"
-)
-IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
-
-PURE_LIBRARIES = ("markupsafe", "msgspec", "numpy", "phonenumbers", "re2", "stdnum")
-
-# Rule 3. Where each outside library may be imported; a new library needs a line here.
-HOMES = {
-    "typer": ("cli",),
-    "rich": ("cli",),
-    "jinja2": ("products.report.render_page",),
-    "markupsafe": ("products.report",),
-    "httpx": ("judging.http.over_httpx", "adapters.reward_client"),
-    "pyreqwest": ("judging.http.over_pyreqwest",),
-    "boto3": ("storage",),
-    "botocore": ("storage",),
-    "types_boto3_s3": ("storage",),
-    "_typeshed": ("storage",),
-    "zstandard": ("storage", "judging.journal", "judging.journal_file", "judging.completion"),
-    "pyarrow": ("storage",),
-    "orjson": (
-        "storage",
-        "jobs",
-        "judging.client",
-        "judging.journal_file",
-        "judging.remote",
-        "http_server",
-        "products.batches.batch_api",
-        "products.serve",
-    ),
-    "numpy": (
-        *PURE,
-        "products.evaluation",
-        "jobs.stores",
-        "scored.groups",
-        "products.export",
-        "products.report",
-    ),
-    "phonenumbers": ("rollouts.private_numbers",),
-    "re2": ("texts.regex",),
-    "stdnum": ("rollouts.private_numbers",),
-    "starlette": ("http_server", "products.serve", "products.sessions.hosting"),
-    "uvicorn": ("http_server.server",),
-    "prometheus_client": ("products.serve", "products.sessions.hosting"),
-    "sqlite3": ("judging.journal_file",),
-    "tomllib": (
-        "commands",
-        "settings.sources",
-        "judging.lookup",
-        "products.sessions",
-        "rollouts.reading.templates",
-    ),
-    # The adapters: each trainer in its own module.
-    "torch": ("adapters.trl", "adapters.nemo_rl"),
-    "verl": ("adapters.verl",),
-    "ray": ("products.cluster", "adapters.nemo_rl", "adapters.verl"),
-    "nemo_rl": ("adapters.nemo_rl",),
-    "openrlhf": ("adapters.openrlhf",),
-    "prime_rl": ("adapters.prime_rl",),
-    "verifiers": ("adapters.verifiers",),
-    "skyrl": ("adapters.skyrl",),
-    "nemo_gym": ("adapters.nemo_gym", "adapters.nemo_gym_sessions"),
-    "resources_servers": ("adapters.nemo_gym", "adapters.nemo_gym_sessions"),
-    "fastapi": ("adapters.nemo_gym",),
-    "pydantic": ("adapters.nemo_gym",),
-}
-# Adapters run in a trainer's process, which says in its environment where the server is.
-ENVIRONMENT_HOMES = ("settings", "cli", "adapters", "judging.http.choice")
-# The user's own async functions run in a worker thread, which has no event loop; so does what
-# synchronous trainers ask.
-EVENT_LOOP_HOMES = (
-    "cli.options",
-    "cli.served_models",
-    "scorer",
-    "rewards.components.python",
-    "adapters.reward_client",
-)
-
-# The core takes a compiled plan: only these modules see the settings it is compiled from.
-SETTINGS_READERS = ("groups.compile", "groups.check", "groups.graders")
 
 
 class Import(NamedTuple):
@@ -293,7 +106,7 @@ def outside_imports() -> list[Import]:
     return [each for each in imports() if each.module.partition(".")[0] != PACKAGE]
 
 
-def within(module: str, homes: tuple[str, ...]) -> bool:
+def within(module: str, homes: Iterable[str]) -> bool:
     """Whether a module of ours is one of these or lies in one of them."""
     return any(f"{module}.".startswith(f"{PACKAGE}.{home}.") for home in homes)
 
@@ -448,9 +261,9 @@ def test_the_core_takes_a_plan_and_no_settings() -> None:
         str(each)
         for each in own_imports()
         if within(each.importer, ("groups",))
-        and not within(each.importer, SETTINGS_READERS)
+        and not within(each.importer, RULES["settings_readers"])
         and within(each.module, ("settings",))
-        and not within(each.module, REWARD_TABLES)
+        and not within(each.module, RULES["reward_tables"])
     ]
     assert readers == []
 
@@ -489,7 +302,7 @@ def test_only_the_outermost_layers_start_an_event_loop() -> None:
             or (isinstance(node.value, ast.Name) and node.value.id == "asyncio")
         )
     }
-    assert {caller for caller in callers if not within(caller, EVENT_LOOP_HOMES)} == set()
+    assert {caller for caller in callers if not within(caller, RULES["event_loop_homes"])} == set()
 
 
 def test_late_imports_only_save_time() -> None:
@@ -519,7 +332,7 @@ def test_pure_modules_know_only_pure_modules() -> None:
     """What decides rewards imports nothing of ours that reads a clock, a file, the network or the
     settings, but for the tables of rewards.
     """
-    known = (*PURE, *REWARD_TABLES)
+    known = (*PURE, *RULES["reward_tables"])
     assert [
         str(each)
         for each in own_imports()
@@ -539,9 +352,9 @@ def test_pure_modules_use_the_pure_library_only() -> None:
         )  # takes its seed from whoever calls
         is_data = each.module == "importlib.resources"  # of the package, which never changes
         is_lock = each.module == "threading" and each.name == "Lock"  # changes no result
-        if within(each.importer, PURE) and root not in PURE_LIBRARIES:
+        if within(each.importer, PURE) and root not in RULES["pure_libraries"]:
             known = root in sys.stdlib_module_names and (
-                root not in IMPURE_LIBRARY.split() or seeded or is_data or is_lock
+                root not in RULES["impure_library"].split() or seeded or is_data or is_lock
             )
             wrong += [] if known else [str(each)]
     assert wrong == []
@@ -556,7 +369,7 @@ def test_pure_modules_open_and_print_nothing() -> None:
         for node in nodes
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
-        and node.func.id in IMPURE_CALLS
+        and node.func.id in RULES["impure_calls"]
     ]
     assert calls == []
 
@@ -565,24 +378,16 @@ def test_each_outside_library_has_one_home() -> None:
     """typer and rich in the command line, HTTP in one file, boto3 in storage, and so on; none
     without a home.
     """
+    homes = RULES["library_homes"]
+    homes = homes | {"numpy": PURE + homes["numpy"]}
     wrong = []
     for each in outside_imports():
         library = each.module.partition(".")[0]
-        if library in HOMES:
-            wrong += [] if within(each.importer, HOMES[library]) else [str(each)]
+        if library in homes:
+            wrong += [] if within(each.importer, homes[library]) else [str(each)]
         elif library not in (*sys.stdlib_module_names, "msgspec"):  # all records are of it
             wrong.append(f"{each}, which has no home yet")
     assert wrong == []
-
-
-# When a verdict was given is a date, and so may Retry-After be; the endpoint asks the clock of the
-# event loop, which is monotonic.
-CLOCK_HOMES = (
-    "judging.client",
-    "judging.journal",
-    "judging.journal_file",
-    "judging.pacing.endpoint",
-)
 
 
 def test_waits_never_depend_on_the_wall_clock() -> None:
@@ -595,11 +400,7 @@ def test_waits_never_depend_on_the_wall_clock() -> None:
         for node in nodes
         if getattr(node, "attr", None) in clocks
     }
-    assert [module for module in found if not within(module, CLOCK_HOMES)] == []
-
-
-# Adapters run in a trainer's process, without our libraries; others extend scenarios and states.
-DATACLASS_HOMES = ("settings", "adapters", "products.sessions")
+    assert [module for module in found if not within(module, RULES["clock_homes"])] == []
 
 
 def test_a_record_is_a_struct() -> None:
@@ -617,7 +418,7 @@ def test_a_record_is_a_struct() -> None:
             told = {key.arg for call in calls for key in call.keywords}
             declared = {name for call in calls for name in _names_in(call.func)} - {"field"}
             is_more = declared or told & {"init", "repr", "compare"} or "eq" in made
-            if "dataclass" in made and not (is_more or within(module, DATACLASS_HOMES)):
+            if "dataclass" in made and not (is_more or within(module, RULES["dataclass_homes"])):
                 wrong.append(f"{module}: {node.name}")
     assert wrong == []
 
@@ -677,7 +478,7 @@ def test_the_environment_is_read_in_three_places() -> None:
             and names & {a.name for a in node.names}
         )
     }
-    assert {reader for reader in readers if not within(reader, ENVIRONMENT_HOMES)} == set()
+    assert {reader for reader in readers if not within(reader, RULES["environment_homes"])} == set()
 
 
 def test_one_module_prints() -> None:
@@ -814,13 +615,14 @@ def _names_of(node: ast.AST) -> list[str]:
 
 def test_no_name_of_the_core_is_that_of_a_product() -> None:
     """A stranger who deletes a product finds nothing of it in the core."""
+    product_words = set(RULES["product_words"].split())
     assert [
         f"{module}: {name}"
         for module, nodes in nodes_by_module().items()
         if within(module, CORE)
         for node in nodes
         for name in _names_of(node)
-        if PRODUCT_WORDS & set(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", name).lower()))
+        if product_words & set(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", name).lower()))
     ] == []
 
 
@@ -842,9 +644,9 @@ def test_no_field_of_the_core_is_read_by_one_product_alone() -> None:
         for place, name in declared
         if len(readers.get(name, ())) == 1
         and readers[name] <= set(PRODUCTS)
-        and not within(place, OF_OUTPUTS)
+        and not within(place, RULES["of_outputs"])
     }
-    assert alone.keys() == READ_BY_ONE.keys(), alone
+    assert alone.keys() == RULES["read_by_one"].keys(), alone
 
 
 def _names_of_field(node: ast.AST) -> list[str]:
