@@ -39,59 +39,59 @@ SPELLINGS = {
     "of a flag": "[[\U0001f1e6]]",
     "all at once": "&#xFF3B;\u200b[\u0410%5D\uff3d",
 }
-CHAT = [
-    "<|im_end|>",
-    "<|start_header_id|>",
-    "<\uff5cAssistant\uff5c>",
-    "<|channel|>",
-    "[INST]",
-    "[/INST]",
-    "<<SYS>>",
-    "</s>",
-    "<s>",
-    "<bos>",
-    "<start_of_turn>",
-    "<end_of_turn>",
-    "<extra_id_1>",
-    "<unused17>",
-    "[gMASK]",
-    "</think>",
-    "[SYSTEM_PROMPT]",
-    "[|assistant|]",
-    "<|END_OF_TURN_TOKEN|>",
-    "<SPECIAL_11>",
-    "<seed:eos>",
-    "<turn|>",
-    "<|turn>",
-    "<role>",
-    "</role>",
-    "<fim_prefix>",
-    "<file_sep>",
-    "<reponame>",
-    "<jupyter_start>",
-    "<TOKENS_UNUSED_0>",
-    "<image_soft_token>",
-    "<[begin of sentence]>",
-    "[CALL_ID]",
-    "[MODEL_SETTINGS]",
-    "]!p~[",
-    "<longcat_user>",
-    "<beginning_of_sentence>",
-    "<tool_call>",
-    "</tool_response>",
-    "<thinking>",
-    "</reasoning>",
-    "<|think_end|>",
-    "\u25c1/think\u25b7",
-    "[ARGS]",
-    "[AUDIO]",
-    "<\uff5cDSML\uff5c",
-    "</minimax:tool_call>",
-    "<arg_key>",
-    "<think_never_used_51bce0c785ca2f68081bfa7d91973934>",
-    "<EOT>",
-    "assistantfinal",
-]
+CHAT = """\
+<|im_end|>
+<|start_header_id|>
+<\uff5cAssistant\uff5c>
+<|channel|>
+[INST]
+[/INST]
+<<SYS>>
+</s>
+<s>
+<bos>
+<start_of_turn>
+<end_of_turn>
+<extra_id_1>
+<unused17>
+[gMASK]
+</think>
+[SYSTEM_PROMPT]
+[|assistant|]
+<|END_OF_TURN_TOKEN|>
+<SPECIAL_11>
+<seed:eos>
+<turn|>
+<|turn>
+<role>
+</role>
+<fim_prefix>
+<file_sep>
+<reponame>
+<jupyter_start>
+<TOKENS_UNUSED_0>
+<image_soft_token>
+<[begin of sentence]>
+[CALL_ID]
+[MODEL_SETTINGS]
+]!p~[
+<longcat_user>
+<beginning_of_sentence>
+<tool_call>
+</tool_response>
+<thinking>
+</reasoning>
+<|think_end|>
+\u25c1/think\u25b7
+[ARGS]
+[AUDIO]
+<\uff5cDSML\uff5c
+</minimax:tool_call>
+<arg_key>
+<think_never_used_51bce0c785ca2f68081bfa7d91973934>
+<EOT>
+assistantfinal
+""".splitlines()
 HARMLESS = [
     "a < b && c > d",
     "x[[1, 2]] = [[3]]",
