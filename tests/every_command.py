@@ -6,6 +6,8 @@ import os
 import re
 import shutil
 import socket
+import tomllib
+from collections import ChainMap
 from pathlib import Path
 
 import batch_server
@@ -76,117 +78,23 @@ def lines_of(rows):
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
-JUDGED = "--base-url URL --model m"
-SLOW = {"latency_s": 0.02}
-NOISY = {"verdict": "noisy:3"}
-REFUSING = {"refuses": "three"}
-SILENT = {"fault": [{"content": "I cannot tell."}], "fault_share": 0.4}
-DOWN = {"script": [{"status": 503, "headers": {"Retry-After": "0"}}] * 3}
-# Each session has a turn of its own; the judge of the tests prefers the longer one.
-CHAT = {"script": [{"content": "I see. " * 3**number} for number in range(4)], **SLOW}
-SESSION = {"fault": {"content": json.dumps({"score_1": 4, "score_2": 2, "ranking": 2})}}
-_PLAY = f"collect samples --episodes 4 --max-turns 1 --scenario exam_stress_001 {JUDGED}"
-_CHATTED = "--policy-base-url URL --policy-model p --component win_rate"
-_SERVE = f"serve --listen PLACE --no-probe --drain 0.01s {JUDGED}"
-# For each command, runs in which its settings show: its words, and how the judge behaves.
+TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def words_of(run):
+    """Return the words of a run, written out."""
+    words = TABLE["words"]
+    return run[0].format(**words).format(**words)
+
+
+def behaviour_of(run):
+    """Return how the judge behaves in a run."""
+    return dict(ChainMap(*(TABLE["behaviours"][name] for name in run[1:])))
+
+
 RUNS = {
-    "validate": [
-        ("validate r.jsonl --json", {}),
-        ("validate r.jsonl.gz two.jsonl", {}),
-        ("validate done.jsonl --model m", {}),
-    ],
-    "score": [
-        (f"score r.jsonl {JUDGED}", {}),
-        (f"score r.jsonl.gz two.jsonl {JUDGED}", {}),
-        (f"score done.jsonl folder/ --force {JUDGED}", SLOW),
-        (f"score r.jsonl --images {JUDGED}", SLOW),
-        (f"score r.jsonl --no-probe {JUDGED}", SILENT),
-        (f"score r.jsonl --no-probe {JUDGED}", DOWN),
-        (f"score r.jsonl -o s3://BUCKET/other/o.jsonl {JUDGED}", {}),
-    ],
-    "show": [
-        ("show r.jsonl --limit 9", {}),
-        ("show r.jsonl.gz --images --limit 30", {}),
-        ("show r.jsonl.gz --max-model-len 3000 --limit 30", {}),
-        ("show done.scored.jsonl", {}),
-        ("show two.jsonl done.jsonl --model m", {}),
-    ],
-    "compare": [
-        (f"compare --prompt Q one two {JUDGED}", SLOW),
-        (f"compare - {JUDGED}", {}),
-        (f"compare - --images {JUDGED}", {}),
-        (f"compare - --no-probe {JUDGED}", SILENT),
-        (f"compare - --no-probe --compat nemo-gym {JUDGED}", SILENT),
-        (f"compare - --no-probe {JUDGED}", DOWN),
-        (f"compare --prompt Q one two three --max-extra 0 --no-probe {JUDGED}", REFUSING),
-    ],
-    "batch": [
-        ("batch reqs.jsonl --base-url BATCH", {}),
-        ("batch reqs.jsonl more.jsonl --base-url BATCH", {}),
-        ("batch reqs.jsonl --base-url BATCH", {"POST /files": [503]}),
-        ("batch reqs.jsonl done.jsonl --base-url BATCH", {}),
-    ],
-    "report": [
-        ("report done.scored.jsonl -o e.json", {}),
-        ("report done.scored.jsonl again.scored.jsonl.gz", {}),
-        ("report odd.scored.jsonl", {}),
-        ("report odd.scored.jsonl --response-field completion", {}),
-    ],
-    "export": [
-        ("export done.scored.jsonl --to trl-dpo -o e.json", {}),
-        ("export again.scored.jsonl.gz --to trl-dpo -o x.jsonl", {}),
-        ("export odd.scored.jsonl --to verl -o x.jsonl", {}),
-        ("export odd.scored.jsonl --to verl -o x.jsonl --response-field completion", {}),
-        ("export done.scored.jsonl --to verl -o x.jsonl", {}),
-        ("export two.scored.jsonl folder/f.scored.jsonl --to trl-dpo -o x.jsonl", {}),
-        ("export done.scored.jsonl --to trl-dpo -o s3://BUCKET/other/x.jsonl", {}),
-    ],
-    "serve": [
-        (_SERVE, {"latency_s": 0.11}),  # a new file for each group, with --record-every
-        (_SERVE.replace("--no-probe ", ""), {}),
-        (f"{_SERVE} --images", {}),
-        (f"{_SERVE} --strategy all_pairs --repeats 4", NOISY),
-        (f"{_SERVE} --reference remarked.jsonl", {}),
-        (_SERVE.replace("PLACE", "PUBLIC"), {}),
-        (f"{_SERVE} --record s3://BUCKET/other/", {}),
-        (f"{_SERVE} --no-journal", SILENT),
-        (f"{_SERVE} --no-journal", DOWN),
-        (f"{_SERVE} --max-extra 0", REFUSING),
-    ],
-    "rank": [
-        (f"rank policies.jsonl --policy-field policy {JUDGED}", SLOW),
-        (f"rank policies.jsonl --policy-field policy --report e.json {JUDGED}", {}),
-        (f"rank all.jsonl.gz --policy-field policy --images {JUDGED}", {}),
-        (f"rank all.jsonl.gz --policy-field policy --no-probe {JUDGED}", SILENT),
-        (f"rank all.jsonl.gz --policy-field policy --no-probe {JUDGED}", DOWN),
-    ],
-    "eval": [
-        (f"eval pairs.jsonl {JUDGED}", SLOW),
-        (f"eval pairs.jsonl -o e.json {JUDGED}", {}),
-        (f"eval lists.jsonl --judging listwise {JUDGED}", {}),
-        (f"eval pairs.jsonl.gz {JUDGED}", {}),
-        (f"eval seen.jsonl {JUDGED}", {}),
-        (f"eval seen.jsonl --images {JUDGED}", {}),
-        (f"eval pairs.jsonl --no-probe {JUDGED}", DOWN),
-        (f"eval pairs.jsonl -o s3://BUCKET/other/o.json {JUDGED}", {}),
-    ],
-    "collect": [
-        (f"{_PLAY} -o c.jsonl --scripted-policy good --variants 2", SESSION | SLOW),
-        (f"{_PLAY} -o old.jsonl --scripted-policy good", SESSION),
-        (f"{_PLAY} -o c.jsonl {_CHATTED}", {"chat": ["I see."], **SLOW}),
-        (f"{_PLAY} -o c.jsonl {_CHATTED} --concurrency 1 --no-probe", CHAT),
-        (f"{_PLAY} -o c.jsonl --scripted-policy good --no-probe", DOWN | SESSION),
-    ],
-    "review": [
-        ("review done.scored.jsonl", {}),
-        ("review again.scored.jsonl.gz", {}),
-        ("review s3://BUCKET/other/done.scored.jsonl --approve * --by me", {}),
-    ],
-    "init": [
-        ("init done.jsonl --base-url URL --force", {}),
-        ("init done.jsonl --base-url URL", {}),
-    ],
-    "config": [("config", {})],
+    command: [(words_of(run), behaviour_of(run)) for run in runs]
+    for command, runs in TABLE["runs"].items()
 }
 # What differs from run to run: times, places, ports, names.
 _UNSTABLE_KEY = re.compile(
