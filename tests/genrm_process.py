@@ -35,6 +35,11 @@ class Finished(NamedTuple):
     out: bytes
     err: str
 
+    @property
+    def last(self) -> str:
+        """The last line on stderr, which a log is searched for."""
+        return self.err.splitlines()[-1]
+
     def ended(self, code: int) -> "Finished":
         """Check its exit code; a failure shows what it said."""
         assert self.code == code, self.err
@@ -123,10 +128,26 @@ class Genrm:
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
         return path
 
+    def rollouts(self, groups: int = 2, size: int = 4, name: str = "in.jsonl") -> Path:
+        """Write groups of completions into the folder."""
+        return self.write(name, make_rollouts(groups, size))
+
+    def text(self, name: str) -> str:
+        """Read a file."""
+        return (self.folder / name).read_text(encoding="utf-8")
+
+    def json(self, name: str) -> Json:
+        """Read a JSON object."""
+        found: Json = json.loads(self.text(name))
+        return found
+
+    def lines(self, name: str = "in.scored.jsonl") -> list[Json]:
+        """Read a JSONL file."""
+        return read_lines(self.folder / name)
+
     def metrics(self, stem: str = "in") -> Json:
         """Read the metrics of an input."""
-        metrics: Json = json.loads((self.folder / f"{stem}.metrics.json").read_bytes())
-        return metrics
+        return self.json(f"{stem}.metrics.json")
 
     def names(self) -> set[str]:
         """Name all that is in the folder, hidden files included."""

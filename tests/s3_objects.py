@@ -1,4 +1,4 @@
-"""Look into a bucket of the S3 server of a test."""
+"""Fill a bucket of the S3 server of a test, and look into it."""
 
 from typing import Any
 
@@ -11,6 +11,11 @@ def keys_in(bucket: Any) -> set[str]:
     }
     uploads = bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
     return found | {f"unfinished {upload['Key']}" for upload in uploads}
+
+
+def put(bucket: Any, key: str, content: bytes) -> None:
+    """Make an object."""
+    bucket.client.put_object(Bucket=bucket.name, Key=key, Body=content)
 
 
 def get(bucket: Any, key: str) -> bytes:

@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from genrm_process import read_lines
 
 from genrm_cli.judging.lookup import find_rubric_set
 from genrm_cli.products.sessions.therapy.session import TherapeuticSession
@@ -55,8 +54,8 @@ def test_the_demo_plays_and_scores_without_a_model(call, genrm, few):
     )
     done = call(*demo).ended(0)
     assert "scripted, a stand-in without a model" in done.err
-    assert call("score demo.jsonl --offline").code == 0
-    scored = read_lines(genrm.folder / "demo.scored.jsonl")
+    call("score demo.jsonl --offline").ended(0)
+    scored = genrm.lines("demo.scored.jsonl")
     assert len(scored) == 6
     assert len({line["genrm"]["group"] for line in scored}) == 3
     assert {line["genrm"]["status"] for line in scored} == {"scored"}
@@ -91,7 +90,7 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_
         "none of the 12 sessions is in the output: 0 with client faults, 12 that ended before "
         "--branch-at" in none.err
     )
-    assert len(read_lines(genrm.folder / "run_failures.jsonl")) == 12
+    assert len(genrm.lines("run_failures.jsonl")) == 12
 
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ["rubric_safety"]), (5, [])])
@@ -105,16 +104,12 @@ def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, safety, gat
     call("collect samples -o run.jsonl", *short).ended(0)
     gates_file = SAMPLE_DATA / "safety-gates.toml"
     done = call(
-        "score run.jsonl",
-        "--config",
+        "score run.jsonl --model j --no-probe --config",
         gates_file,
         "--base-url",
         judge_server.base_url,
-        "--model",
-        "j",
-        "--no-probe",
     ).ended(0)
-    scored = read_lines(genrm.folder / "run.scored.jsonl")
+    scored = genrm.lines("run.scored.jsonl")
     assert {tuple(line["genrm"]["total"]["gated_by"]) for line in scored} == {tuple(gates)}
     assert {line["reward"]["total_reward"] for line in scored} == {0.0 if gates else 0.875}
     assert "reliability" not in done.err
@@ -186,8 +181,7 @@ def test_options_that_cannot_be_used_are_refused(call):
         ),
     ]
     for options, said in cases:
-        done = call("collect samples -o run.jsonl", *options)
-        assert done.code == 2, done.err
+        done = call("collect samples -o run.jsonl", *options).ended(2)
         assert said in done.err, done.err
 
 

@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-LEXICAL = ("--judge", "lexical")
 CIRCULAR = ("--strategy", "circular")
 REFERENCE_WAY = (
     "--profile",
@@ -90,8 +89,7 @@ def test_the_reference_request_gets_the_reference_reply(call, genrm, judge_serve
     request = json.dumps(REFERENCE_REQUEST).encode()
     finished = call(
         "compare - --json --config length.toml", *judge(judge_server, *way), stdin=request
-    )
-    assert finished.code == 0
+    ).ended(0)
     assert finished.err == ""
     assert json.loads(finished.out) == REFERENCE_REPLY
     assert finished.out.count(b"\n") == 1
@@ -104,7 +102,7 @@ def test_the_reference_request_gets_the_reference_reply(call, genrm, judge_serve
 
 def test_a_person_gets_a_table(call):
     """Without --json stdout holds a row for each response and each comparison."""
-    finished = call("compare", "-p", "What is SKILL?", KILL, WELL, *LEXICAL).ended(0)
+    finished = call("compare --offline -p", "What is SKILL?", KILL, WELL).ended(0)
     out = finished.out.decode()
     for text in ("reward", "advantage", "ranking", KILL, WELL):
         assert text in out
@@ -123,8 +121,7 @@ def test_texts_come_from_files_and_stdin_too(genrm, call, judge_server):
         "handle",
         *judge(judge_server, *CIRCULAR, "--profile", "nemotron"),
     )
-    finished = call("compare", *arguments, stdin="Schön!".encode())
-    assert finished.code == 0, finished.err
+    finished = call("compare", *arguments, stdin="Schön!".encode()).ended(0)
     shown = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     contents = [[message["content"] for message in messages] for messages in shown]
     assert contents[0] == ["Wie geht's, Jürgen?", "[bold]not markup[/bold]", "Schön!"]
@@ -147,9 +144,8 @@ def test_two_to_sixty_four_responses_are_compared(call):
     """One response and 65 are refused with their number and the limits."""
     for count, code in [(1, 3), (2, 0), (64, 0), (65, 3)]:
         finished = call(
-            "compare -p Why? --json", *[f"Because of {n}." for n in range(count)], *LEXICAL
-        )
-        assert finished.code == code
+            "compare -p Why? --json --offline", *[f"Because of {n}." for n in range(count)]
+        ).ended(code)
         if code:
             assert "given; expected 2 to 64" in finished.err
             assert json.loads(finished.out)["exit_code"] == code
@@ -196,8 +192,7 @@ def test_what_cannot_be_compared_is_said(call):
         ),
     ]
     for arguments, stdin, code, says in cases:
-        finished = call("compare", *arguments, *LEXICAL, stdin=stdin)
-        assert finished.code == code
+        finished = call("compare --offline", *arguments, stdin=stdin).ended(code)
         assert says in finished.err
         assert len(finished.err.splitlines()) == 1
 
@@ -247,8 +242,7 @@ def test_compat_answers_for_one_response_or_none(call, judge_server):
                 "response_objs": responses,
             }
         ).encode()
-        finished = call("compare -", *judge_server.flags, *COMPAT, stdin=stdin)
-        assert finished.code == 0
+        finished = call("compare -", *judge_server.flags, *COMPAT, stdin=stdin).ended(0)
         assert finished.err == ""
         assert json.loads(finished.out) == {
             "rewards": rewards,

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from genrm_process import make_rollouts, read_lines
+from genrm_process import make_rollouts
 from report_pages import unpacked
 from served import serving
 
@@ -67,9 +67,7 @@ def test_nothing_private_reaches_the_judge(genrm, call, judge_server, profile):
         assert shown in text
     # One prompt, four answers and one principle; the card is in one answer.
     assert genrm.metrics()["redactions"] == {"email": 6, "identity": 1, "phone": 4}
-    assert (
-        ADDRESS in read_lines(genrm.folder / "in.scored.jsonl")[0]["prompt"]
-    )  # the user's own file stays whole
+    assert ADDRESS in genrm.lines("in.scored.jsonl")[0]["prompt"]  # the user's own file stays whole
 
 
 def texts_of_page(path):
@@ -102,9 +100,7 @@ def test_names_in_a_session_are_masked_as_its_texts_are(genrm, call, judge_serve
     call("report in.scored.jsonl -o page.html --redact-pattern email").ended(0)
     gone = {"calls": sent(judge_server), "page": texts_of_page(genrm.folder / "page.html")}
     for words in ("in.jsonl", "in.jsonl --json", "in.scored.jsonl", "in.scored.jsonl --json"):
-        gone[words] = (
-            call("show", *words.split(), "--redact-pattern", "email").ended(0).out.decode()
-        )
+        gone[words] = call("show --redact-pattern email", *words.split()).ended(0).out.decode()
     assert [name for name, text in gone.items() if ADDRESS in text] == []
 
 
@@ -114,7 +110,7 @@ def test_redaction_holds_on_every_way_out(genrm, call, judge_server, tmp_path):
     genrm.write("in.jsonl", private_rollouts())
     flags = judge(judge_server, "--no-probe", *REDACT_ALL)
     call("score in.jsonl", *flags).ended(0)
-    call("score in.jsonl --requests-to requests.jsonl -o other.jsonl", *flags, "--force").ended(0)
+    call("score in.jsonl --requests-to requests.jsonl -o other.jsonl --force", *flags).ended(0)
     call("report in.scored.jsonl -o page.html", *REDACT_ALL).ended(0)
     with serving(genrm, *flags, "--record", "served", "--drain", "1s") as server:
         server.group(
@@ -123,7 +119,7 @@ def test_redaction_holds_on_every_way_out(genrm, call, judge_server, tmp_path):
             responses=[{"text": f"To {ADDRESS}."}, {"text": f"Call 555-123-4567, {CARD}."}],
         )
     gone = {"calls": sent(judge_server)}
-    gone["requests.jsonl"] = (genrm.folder / "requests.jsonl").read_text(encoding="utf-8")
+    gone["requests.jsonl"] = genrm.text("requests.jsonl")
     gone["page.html"] = texts_of_page(genrm.folder / "page.html")
     for path in (genrm.folder / "served").glob("*"):
         gone[path.name] = path.read_text(encoding="utf-8")
@@ -164,13 +160,13 @@ def test_the_journal_knows_masked_and_unmasked_questions_apart(genrm, call, judg
         "--no-probe",
         "--force",
     )
-    assert call(*arguments, *REDACT_ALL).code == 0
+    call(*arguments, *REDACT_ALL).ended(0)
     counted = genrm.metrics()["redactions"]
-    assert call(*arguments, *REDACT_ALL).code == 0
+    call(*arguments, *REDACT_ALL).ended(0)
     assert judge_server.stats()["requests"] == 4
     assert genrm.metrics()["journal_hits"] == 4
     assert genrm.metrics()["redactions"] == counted
-    assert call(*arguments).code == 0
+    call(*arguments).ended(0)
     assert judge_server.stats()["requests"] == 8
 
 
@@ -188,7 +184,7 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm, call, judge_server):
     adjustments = []
     for mask in ((), ("--redact-pattern", "[a-z ]+")):
         call(*arguments, *mask).ended(0)
-        lines = read_lines(genrm.folder / "in.scored.jsonl")
+        lines = genrm.lines("in.scored.jsonl")
         adjustments.append([line["genrm"]["adjustments"] for line in lines])
     assert adjustments[0] == adjustments[1]
     assert any(any(adjustment.values()) for adjustment in adjustments[0])
@@ -203,7 +199,7 @@ def test_a_pattern_that_cannot_be_used_is_a_usage_error(call):
         ("email,phone", "--redact-pattern", "pass each separately"),
     ]
     for pattern, where, problem in cases:
-        finished = call("score missing.jsonl --judge lexical", "--redact-pattern", pattern).ended(2)
+        finished = call("score missing.jsonl --judge lexical --redact-pattern", pattern).ended(2)
         for part in (where, problem):
             assert part in " ".join(finished.err.split())
 
@@ -241,7 +237,7 @@ def test_rollouts_that_do_not_declare_it_are_never_sent(genrm, call, judge_serve
     call("score in.jsonl", *arguments).ended(0)
     assert "Question 0?" in sent(judge_server)
     assert "Question 1?" not in sent(judge_server)
-    rejects = read_lines(genrm.folder / "in.rejects.jsonl")
+    rejects = genrm.lines("in.rejects.jsonl")
     assert [(reject["line"], reject["reason"]) for reject in rejects] == [
         (3, "declares synthetic=false, not true (require_metadata)"),
         (4, "does not declare synthetic=true (require_metadata)"),
@@ -285,7 +281,7 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call
     ]
     genrm.write("in.jsonl", lines)
     required = ["--require-metadata", "synthetic=true", "--require-metadata", "level=2"]
-    assert call("score in.jsonl", *judge(judge_server, *required)).code == 0
+    call("score in.jsonl", *judge(judge_server, *required)).ended(0)
     assert "Many?" in sent(judge_server)
     assert "Refused" not in sent(judge_server)
     assert genrm.metrics()["rejected_lines"] == 2
@@ -293,6 +289,6 @@ def test_a_line_that_is_a_whole_group_declares_for_all_its_responses(genrm, call
 
 def test_an_input_that_declares_nothing_is_refused(genrm, call):
     """When no line declares it there is nothing to score: exit code 3 with the reason."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     finished = call("score in.jsonl --judge lexical --require-metadata synthetic=true").ended(3)
     assert "does not declare synthetic=true" in " ".join(finished.err.split())

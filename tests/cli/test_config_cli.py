@@ -1,7 +1,5 @@
 import json
 
-from genrm_process import make_rollouts
-
 from genrm_cli.settings.table import all_settings
 
 KEY = "sk-local-0123456789abcdef"
@@ -46,7 +44,7 @@ def test_settings_from_a_file_and_the_environment_reach_a_run(genrm, call):
     """A run needs no flags: genrm.toml names the judge, GENRM_CONFIG another file, a variable the
     output.
     """
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     (genrm.folder / "genrm.toml").write_text('judge = "lexical"\nquiet = true\n')
     call("trust .").ended(0)
     assert call("score in.jsonl", GENRM_OUTPUT="out.jsonl") == (0, b"", "")

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from genrm_process import make_rollouts
 from processes import start_process
 
 # Each imports other modules, and none gets far: there is nothing to read.
@@ -89,8 +88,8 @@ sys.meta_path.insert(0, Looked())
 def test_ctrl_c_that_python_drops_is_raised_again(genrm, tmp_path):
     """What raises in the callback of a weak reference is ignored, and the interruption with it."""
     (tmp_path / "sitecustomize.py").write_text(_SIGNALS_IN_A_CALLBACK)
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
-    finished = genrm.run("score", "in.jsonl", "--offline", PYTHONPATH=f"{tmp_path}")
+    genrm.rollouts(1, 2)
+    finished = genrm.run("score in.jsonl --offline", PYTHONPATH=f"{tmp_path}")
     assert (finished.code, finished.err.count("ignored")) == (130, 0), finished.err
 
 

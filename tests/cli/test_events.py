@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from genrm_process import make_rollouts, read_lines
+from genrm_process import read_lines
 
 from genrm_cli.cli.events import Events
 from genrm_cli.errors import JudgeError
@@ -37,7 +37,7 @@ def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
     """The log holds what was planned, what the probe found, and how the run ended; the plan is also
     said aloud.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3)
     log = genrm.folder / "events.jsonl"
     finished = call("score in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
     judge, plan, probing, probe, *_, end = logged(log)
@@ -58,7 +58,7 @@ def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
     """When the judge dies the log and the terminal tell which endpoint, why, how long it is waited
     for, and the end.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3)
     judge_server.behave(fault={"status": 500})
     log = genrm.folder / "events.jsonl"
     arguments = (
@@ -87,7 +87,7 @@ def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
 
 def test_a_run_without_a_journal_promises_none(genrm, call, judge_server):
     """What continues a stopped run is said only where there is a journal."""
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3)
     limited = ("score", "in.jsonl", *judge_server.flags, "--no-probe", "--max-calls", 1, "--force")
     assert "verdicts in the journal are not asked again" in call(*limited).ended(6).err
     without = call(*limited, "--no-journal").ended(6).err
@@ -107,7 +107,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, op
     """A budget of nothing, or a deadline that is over when the input has been read, costs no call,
     not even a probe.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3)
     call("score in.jsonl", *judge_server.flags, *option).ended(6)
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
@@ -118,7 +118,7 @@ def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, op
 
 def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(genrm, call, judge_server):
     """A log in a folder that is not there is a storage error, said before anything is asked."""
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     finished = call("score in.jsonl --log-json away/events.jsonl", *judge_server.flags).ended(5)
     assert "--log-json away/events.jsonl: cannot be opened" in finished.err
     assert judge_server.stats()["requests"] == 0
@@ -129,7 +129,7 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call, judge_serve
     """When no line can be written any more, that is said once, and the verdicts are worth more than
     the log.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
+    genrm.rollouts(1, 3)
     finished = call("score in.jsonl --log-json /dev/full", *judge_server.flags).ended(0)
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 

@@ -5,7 +5,6 @@ it should not be.
 import re
 
 import pytest
-from genrm_process import make_rollouts
 from screens import Shown
 from terminals import on_terminal, stopped_on_terminal
 
@@ -96,7 +95,7 @@ PROGRESS = ("starting", "reading: ", "comparisons 0/")
 
 def test_results_stand_on_lines_of_their_own(genrm):
     """The line of progress is gone when a command prints its result on the same terminal."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     [printed] = on_terminal(genrm, [(genrm.folder, ("validate", "in.jsonl"), 40)])
     shown = Shown(printed, 40)
     assert shown.shown[0].split() == ["input", "in.jsonl"]
@@ -155,7 +154,7 @@ def test_an_old_terminal_without_a_home_shows_every_command(genrm, tried):
 def test_ctrl_c_leaves_only_messages_on_the_screen(genrm, judge_server, width):
     """The line of progress of a run that waits for its judge is gone, whatever its height was."""
     judge_server.behave(latency_s=60)
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
+    genrm.rollouts(1, 4)
     words = ("score", "in.jsonl", *judge_server.flags, "--no-probe")
     shown = Shown(stopped_on_terminal(genrm, words, width, "groups 0/1"), width)
     assert shown.overwritten == []

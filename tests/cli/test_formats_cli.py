@@ -30,8 +30,7 @@ def test_the_list_holds_each_format_with_an_example(call):
 
 def test_an_unknown_format_is_refused_with_a_guess(call):
     """A misspelt name ends with 2 and the name that was perhaps meant."""
-    finished = call("formats nemogym")
-    assert finished.code == 2
+    finished = call("formats nemogym").ended(2)
     assert finished.out == b""
     assert "Did you mean nemo_gym?" in finished.err
 
@@ -52,7 +51,7 @@ def test_the_rows_of_a_table_are_scored(genrm, call, name, content):
     refused = call("validate", name).ended(3)
     assert "--prompt-field question" in refused.err
     named = ["--prompt-field", "question", "--response-field", "reply"]
-    assert call("score -o out.jsonl", name, "--judge", "lexical", *named).code == 0
-    lines = [json.loads(line) for line in (genrm.folder / "out.jsonl").read_text().splitlines()]
+    call("score -o out.jsonl --judge lexical", name, *named).ended(0)
+    lines = [json.loads(line) for line in genrm.text("out.jsonl").splitlines()]
     assert [line["question"] for line in lines] == ["Why?", "Why?", "How?", "How?"]
     assert all(line["reward"] is not None for line in lines)

@@ -6,8 +6,7 @@ from genrm_cli.cli.setup.guide import page_names, read_page
 def test_a_pipe_gets_the_page_as_plain_markdown(call):
     """A page can be redirected into a file."""
     for name in page_names():
-        ended = call("guide", name)
-        assert ended.code == 0
+        ended = call("guide", name).ended(0)
         assert ended.out.decode() == read_page(name)
 
 

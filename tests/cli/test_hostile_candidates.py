@@ -51,12 +51,10 @@ def test_quoting_changes_no_reward(judged, judge_server, profile):
     for quotes in (None, "in thoughts"):
         judge_server.behave(quotes=quotes)
         output = genrm.folder / f"{quotes}.jsonl"
-        call("score in.jsonl", *judge, "--profile", profile, "-o", output, "--keep-replies").ended(
-            0
-        )
+        call("score in.jsonl --keep-replies", *judge, "--profile", profile, "-o", output).ended(0)
         rewards.append([line["reward"] for line in read_lines(output)])
         assert None not in rewards[-1]
-        records = read_lines(genrm.folder / f"{quotes}.comparisons.jsonl")
+        records = genrm.lines(f"{quotes}.comparisons.jsonl")
         assert all(record["failure"] is None for record in records)
         assert all(("I follow neither." in record["reply"]) == bool(quotes) for record in records)
     assert rewards[0] == rewards[1]
@@ -82,10 +80,8 @@ def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
     with signs only.
     """
     genrm, call, judge = judged
-    assert call("score in.jsonl", *judge, "--profile", profile).code == 0
-    counts = [
-        line["genrm"].get("neutralised") for line in read_lines(genrm.folder / "in.scored.jsonl")
-    ]
+    call("score in.jsonl", *judge, "--profile", profile).ended(0)
+    counts = [line["genrm"].get("neutralised") for line in genrm.lines("in.scored.jsonl")]
     forms = find_profile(profile, None).forms
     for text, count in zip(CHOSEN, counts, strict=True):
         assert (count or 0) == len(forms.find(shown_of(text))), text
@@ -102,5 +98,5 @@ def test_scored_lines_say_what_was_broken_up(judged, judge_server, profile):
 def test_compat_sends_texts_word_for_word(judged, judge_server):
     """As NeMo Gym does."""
     _, call, judge = judged
-    assert call("score in.jsonl --compat nemo-gym --max-unscored 1", *judge).code == 0
+    call("score in.jsonl --compat nemo-gym --max-unscored 1", *judge).ended(0)
     assert not any("¦" in str(request) for request in sent_to(judge_server))

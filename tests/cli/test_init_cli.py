@@ -6,7 +6,7 @@ import shlex
 import tomllib
 
 import pytest
-from genrm_process import COMMAND, make_rollouts
+from genrm_process import COMMAND
 from processes import start_process
 
 from genrm_cli.settings.resolve import resolve_settings
@@ -17,21 +17,20 @@ def test_the_file_that_it_writes_is_used_at_once(genrm, call, judge_server):
     """With the only model of an endpoint, `genrm score` needs no more flags: the folder is
     trusted.
     """
-    finished = call("init", "--base-url", judge_server.base_url)
-    assert finished.code == 0
+    finished = call("init --base-url", judge_server.base_url).ended(0)
     assert finished.err == ""
     url = judge_server.base_url
     assert finished.out.decode().startswith(
         f"models at {url}: local-judge\ngenrm.toml: local-judge at {url}\nnext: genrm "
     )
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     call("score in.jsonl").ended(0)
     assert judge_server.stats()["requests"] > 0
 
 
 def test_its_last_line_is_the_command_to_paste(genrm, call, judge_server):
     """Also for a name that the shell would take apart."""
-    genrm.write("my in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3, name="my in.jsonl")
     finished = call("init", "my in.jsonl", "--base-url", judge_server.base_url).ended(0)
     last = finished.out.decode().splitlines()[-1]
     assert last == "next: genrm score 'my in.jsonl' --quick"
@@ -43,10 +42,10 @@ def test_llamacpp_names_a_path_and_has_nothing_to_list_while_it_loads(genrm, cal
     """The error says to try again; then the path is the model, and the run uses it."""
     model = "/models/SmolLM2-135M-Instruct.Q4_1.gguf"
     judge_server.behave(is_llamacpp=True, models=[model], loading=1)
-    refused = call("init", "--base-url", judge_server.base_url).ended(4)
+    refused = call("init --base-url", judge_server.base_url).ended(4)
     assert "HTTP 503: Loading model. It is loading its model, or is overloaded:" in refused.err
-    call("init", "--base-url", judge_server.base_url).ended(0)
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    call("init --base-url", judge_server.base_url).ended(0)
+    genrm.rollouts(1, 2)
     said = call("score in.jsonl").ended(0).err
     assert f"judge: {model}, profile" in said
     assert "name another model" not in said
@@ -54,8 +53,8 @@ def test_llamacpp_names_a_path_and_has_nothing_to_list_while_it_loads(genrm, cal
 
 def test_every_line_of_the_file_is_a_setting(genrm, call, judge_server):
     """The settings in comments are valid once their mark is removed."""
-    call("init", "--base-url", judge_server.base_url, "--api-key-env", "MY_KEY", MY_KEY="k")
-    text = (genrm.folder / "genrm.toml").read_text()
+    call("init --api-key-env MY_KEY --base-url", judge_server.base_url, MY_KEY="k")
+    text = genrm.text("genrm.toml")
     values = tomllib.loads(re.sub(r"(?m)^# (?=\w+ = )", "", text))
     settings, _ = resolve_settings({}, {}, SettingsFile("genrm.toml", values))
     assert settings.judge.api_key_env == "MY_KEY"
@@ -66,30 +65,27 @@ def test_every_line_of_the_file_is_a_setting(genrm, call, judge_server):
 def test_an_existing_file_stays_unless_forced(genrm, call, judge_server):
     """A settings file is overwritten with --force only."""
     (genrm.folder / "genrm.toml").write_text("ring_k = 3\n")
-    finished = call("init", "--base-url", judge_server.base_url)
-    assert finished.code == 2
-    assert (genrm.folder / "genrm.toml").read_text() == "ring_k = 3\n"
+    finished = call("init --base-url", judge_server.base_url).ended(2)
+    assert genrm.text("genrm.toml") == "ring_k = 3\n"
     assert "--force" in finished.err
-    assert call("init", "--base-url", judge_server.base_url, "--force").code == 0
-    assert "ring_k = 3" not in (genrm.folder / "genrm.toml").read_text()
+    call("init --force --base-url", judge_server.base_url).ended(0)
+    assert "ring_k = 3" not in genrm.text("genrm.toml")
 
 
 def test_several_models_need_a_choice(genrm, call, judge_server):
     """The error lists the models; --model chooses one, and a name not listed is a warning."""
     judge_server.behave(models=["b", "a"])
-    finished = call("init", OPENAI_BASE_URL=judge_server.base_url)
-    assert finished.code == 2
+    finished = call("init", OPENAI_BASE_URL=judge_server.base_url).ended(2)
     assert genrm.names() == set()
     assert "choose one with --model: a, b." in finished.err
-    chosen = call("init --model c", OPENAI_BASE_URL=judge_server.base_url)
-    assert chosen.code == 0
+    chosen = call("init --model c", OPENAI_BASE_URL=judge_server.base_url).ended(0)
     assert "does not list the model 'c'; it lists a, b" in chosen.err
 
 
 def test_on_a_terminal_it_asks_for_what_is_not_given(genrm, judge_server):
     """Endpoint, one of several models, a file, its prices: a wrong answer is asked again."""
     judge_server.behave(models=["b", "a"])
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     ours, its = os.openpty()
     answers = (judge_server.base_url, "7", "2", "in.jsonl", "1", "")
     os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
@@ -110,7 +106,7 @@ def test_on_a_terminal_it_asks_for_what_is_not_given(genrm, judge_server):
         os.close(ours)
     assert child.wait(60) == 0, said
     assert said.count(b"model (1 to 2, or its name)? ") == 2
-    written = tomllib.loads((genrm.folder / "genrm.toml").read_text())
+    written = tomllib.loads(genrm.text("genrm.toml"))
     assert written["model"] == "b"
     assert written["price_in"] == 1.0
     assert "price_out" not in written
@@ -120,11 +116,10 @@ def test_on_a_terminal_it_asks_for_what_is_not_given(genrm, judge_server):
 def test_an_endpoint_without_a_list_needs_a_model(genrm, call, judge_server):
     """A wrong address is a judge error that says what to check; with --model it is a warning."""
     wrong = judge_server.base_url.removesuffix("/v1")
-    finished = call("init", "--base-url", wrong)
-    assert finished.code == 4
+    finished = call("init --base-url", wrong).ended(4)
     assert genrm.names() == set()
     assert "HTTP 404: Not Found. Check --base-url (it usually ends in /v1)" in finished.err
-    assert call("init", "--base-url", wrong, "--model", "m").code == 0
+    call("init --model m --base-url", wrong).ended(0)
 
 
 def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, call, judge_server):
@@ -149,9 +144,8 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, call, 
     ]
     genrm.write("unsure.jsonl", lines)
     command = ("init", "unsure.jsonl", *command[2:])
-    finished = call(*command, stdin=b"prompt\nignore\n")
-    assert finished.code == 0
-    text = (genrm.folder / "genrm.toml").read_text()
+    call(*command, stdin=b"prompt\nignore\n").ended(0)
+    text = genrm.text("genrm.toml")
     assert 'prompt_field = "prompt,background"\n' in text
     assert 'ignore_fields = "zot"\n' in text
     reading = call("validate unsure.jsonl").ended(0)
@@ -160,7 +154,7 @@ def test_a_sample_is_read_as_it_passes_a_trial_or_as_the_user_says(genrm, call, 
     assert "cannot be read yet" in refused.err
     flags = ["--prompt-field", "prompt,background", "--response-field", "completion"]
     call(*command, *flags, "--ignore-fields", "zot").ended(0)
-    assert 'prompt_field = "prompt,background"\n' in (genrm.folder / "genrm.toml").read_text()
+    assert 'prompt_field = "prompt,background"\n' in genrm.text("genrm.toml")
 
 
 @pytest.fixture
@@ -178,7 +172,7 @@ def init_open(genrm, call, judge_server):
 
     def answered(answers):
         told = "".join(f"{answer}\n" for answer in answers).encode()
-        return call("init open.jsonl", "--base-url", judge_server.base_url, stdin=told)
+        return call("init open.jsonl --base-url", judge_server.base_url, stdin=told)
 
     return answered
 
@@ -186,7 +180,7 @@ def init_open(genrm, call, judge_server):
 def test_fields_of_a_file_that_no_format_recognises(genrm, init_open):
     """Roles, or beginnings that are one role only, read it."""
     init_open(["p", "res", "ref"]).ended(0)
-    written = tomllib.loads((genrm.folder / "genrm.toml").read_text())
+    written = tomllib.loads(genrm.text("genrm.toml"))
     assert (written["prompt_field"], written["response_field"]) == ("question_text", "out")
     assert written["reference_field"] == "notes"
 
@@ -208,10 +202,9 @@ def test_answers_that_do_not_read_a_file(genrm, init_open, answers, code, said):
 
 def test_errors_about_the_model_name_those_that_are_served(genrm, call, judge_server):
     """Both where no model is named and where the server does not know it."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     judge_server.behave(models=["good", "better"], fault={"status": 404})
-    missing = call("score in.jsonl", "--base-url", judge_server.base_url).ended(2)
+    missing = call("score in.jsonl --base-url", judge_server.base_url).ended(2)
     assert f"{judge_server.base_url} serves better, good." in missing.err
-    wrong = call("score in.jsonl", "--base-url", judge_server.base_url, "--model", "goood")
-    assert wrong.code == 4
+    wrong = call("score in.jsonl --model goood --base-url", judge_server.base_url).ended(4)
     assert "It serves better, good." in wrong.err

@@ -4,7 +4,6 @@ import asyncio
 import json
 
 import pytest
-from genrm_process import make_rollouts
 
 from genrm_cli.judging.journal import Journal
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
@@ -47,14 +46,12 @@ def test_what_is_no_journal_is_refused(call, genrm):
     """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as
     it is.
     """
-    missing = call("journal nowhere.sqlite")
-    assert missing.code == 3
+    missing = call("journal nowhere.sqlite").ended(3)
     assert missing.out == b""
     assert "nowhere.sqlite" in missing.err
-    rollouts = genrm.write("in.jsonl", make_rollouts())
+    rollouts = genrm.rollouts()
     before = rollouts.read_bytes()
-    other = call("journal", rollouts)
-    assert other.code == 5
+    other = call("journal", rollouts).ended(5)
     assert other.out == b""
     assert "in.jsonl" in other.err
     assert rollouts.read_bytes() == before

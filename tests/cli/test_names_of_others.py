@@ -79,7 +79,7 @@ def test_every_format_has_every_group_and_kept_fields(to, genrm, call, named):
     kept = [name for name in NAMES if name == name.strip() and name != ".."]
     flags = [word for name in kept for word in ("--keep", f"step.{name}")]
     call("export in.scored.jsonl -o out.jsonl --to", to, *flags).ended(0)
-    rows = read_lines(genrm.folder / "out.jsonl")
+    rows = genrm.lines("out.jsonl")
     assert len(rows) >= len(NAMES)
     for name in kept:
         columns = {f"step.{name}", f"step.{name}_chosen"}
@@ -118,7 +118,7 @@ def test_an_evaluation_has_every_category(genrm, call):
 def test_a_report_has_every_group_and_no_markup_of_others(genrm, call, named):
     """The page's data are in inert blocks, and its script keeps names in no plain object."""
     call("report in.scored.jsonl").ended(0)
-    page = (genrm.folder / "in.report.html").read_text()
+    page = genrm.text("in.report.html")
     index = unpacked(page, "index")
     keys = {row[index["columns"].index("key")] for row in index["groups"]}
     assert keys == {line["genrm"]["group"] for line in read_lines(named)}
@@ -141,7 +141,7 @@ def test_requests_are_named_by_digests(genrm, call, judge_server):
     genrm.write("in.jsonl", named_lines())
     judge = ("--base-url", judge_server.base_url, "--model", "m")
     call("score in.jsonl --requests-to requests.jsonl", *judge).ended(0)
-    ids = [request["custom_id"] for request in read_lines(genrm.folder / "requests.jsonl")]
+    ids = [request["custom_id"] for request in genrm.lines("requests.jsonl")]
     assert len(set(ids)) == len(ids) == 2 * len(NAMES)
     assert all(re.fullmatch("[0-9a-f]{64}", each) for each in ids)
 
@@ -153,12 +153,12 @@ def test_a_file_may_have_any_name(name, genrm, call):
     for folder in ("one", "two"):
         (genrm.folder / folder).mkdir()
         genrm.write(f"{folder}/{name}.jsonl", named_lines("ab"))
-        call("score", f"{folder}/{name}.jsonl", "--offline").ended(0)
+        call("score --offline", f"{folder}/{name}.jsonl").ended(0)
     scored = [f"{folder}/{name}.scored.jsonl" for folder in ("one", "two")]
-    call("report", *scored, "-o", "page.html").ended(0)
-    call("rank", f"one/{name}.jsonl", f"two/{name}.jsonl", "--offline").ended(0)
-    call("export", *scored, "--to", "groups", "-o", "out.jsonl").ended(0)
-    ids = [each for row in read_lines(genrm.folder / "out.jsonl") for each in row["completion_ids"]]
+    call("report -o page.html", *scored).ended(0)
+    call("rank --offline", f"one/{name}.jsonl", f"two/{name}.jsonl").ended(0)
+    call("export --to groups -o out.jsonl", *scored).ended(0)
+    ids = [each for row in genrm.lines("out.jsonl") for each in row["completion_ids"]]
     assert len(set(ids)) == len(ids) == 8
 
 
@@ -169,6 +169,6 @@ def test_exported_ids_tell_files_of_one_name_apart(genrm, call):
         genrm.write(f"{folder}/x.jsonl", named_lines("a"))
         call(f"score {folder}/x.jsonl --offline").ended(0)
     call("export one/x.scored.jsonl two/x.scored.jsonl --to groups -o out.jsonl").ended(0)
-    ids = [each for row in read_lines(genrm.folder / "out.jsonl") for each in row["completion_ids"]]
+    ids = [each for row in genrm.lines("out.jsonl") for each in row["completion_ids"]]
     assert ids[0].startswith("one/x.scored.jsonl/")
     assert len(set(ids)) == 4

@@ -1,7 +1,6 @@
 """The command that a run ends with, on a terminal."""
 
 import pytest
-from genrm_process import make_rollouts
 from scored_lines import metrics
 from terminals import on_terminal
 
@@ -58,7 +57,7 @@ def test_lines_on_stdout_have_no_next_command():
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_with_its_settings_file(genrm, judge_server):
     """The command names the file that the user named, so it asks the same judge."""
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3)
     settings = f'base_url = ["{judge_server.base_url}"]\nmodel = "m"\n'
     (genrm.folder / "judge.toml").write_text(settings)
     arguments = ("score", "in.jsonl", "--config", "judge.toml", "--max-calls", "4")
@@ -73,7 +72,7 @@ def test_each_command_hands_over_to_the_next(genrm):
     """On a terminal, the last line of a run, a report, a trial and a collection is a command, which
     runs as it stands; in a log, the last line is the result.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
+    genrm.rollouts(2, 3)
     cases = [
         ("score in.jsonl --offline", "genrm report in.scored.jsonl"),
         ("report in.scored.jsonl --force", "genrm show in.scored.jsonl --worst 3"),

@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from genrm_process import make_rollouts, read_lines
+from genrm_process import make_rollouts
 
 from genrm_cli.products.tracking.log_run import tracked_run
 from genrm_cli.scored.run_record import RunRecord
@@ -40,13 +40,13 @@ def account_of(genrm, call, judge_server):
 
     def run(*flags, groups=24, size=6, **behaviour):
         judge_server.behave(**{"verdict": "hash", **behaviour})
-        genrm.write("in.jsonl", make_rollouts(groups=groups, size=size))
-        done = call("score", "in.jsonl", "--json", "--no-probe", "--max-unscored", 1, *flags)
+        genrm.rollouts(groups, size)
+        done = call("score in.jsonl --json --no-probe --max-unscored 1", *flags)
         [result] = json.loads(done.out)["results"]
         metrics = result["metrics"]
-        report = call("report", "in.scored.jsonl", "-o", "r.html", "--force", "--json").ended(0)
+        report = call("report in.scored.jsonl -o r.html --force --json").ended(0)
         [figures] = json.loads(report.out)["runs"]
-        page = (genrm.folder / "r.html").read_text(encoding="utf-8")
+        page = genrm.text("r.html")
         rows = ("export", "in.scored.jsonl", "--to", "groups", "-o", "rows.jsonl", "--force")
         exported = call(*rows).err
         assert result["account"] == figures["account"]
@@ -69,11 +69,11 @@ def holds_one_account(said, genrm):
     assert metrics["failures"] == failed + not_asked
     assert account["comparisons"] == int(summary[1].replace(",", ""))
     assert account["comparisons"] == answered + failed + not_asked
-    records = read_lines(genrm.folder / "in.comparisons.jsonl")
+    records = genrm.lines("in.comparisons.jsonl")
     causes = [each["failure"] for each in records if each["failure"] is not None]
     without = [cause for cause in causes if cause["kind"] != "not_asked"]
     assert (len(without), figures["failed"]["count"]) == (failed, failed)
-    lines = read_lines(genrm.folder / "in.scored.jsonl")
+    lines = genrm.lines("in.scored.jsonl")
     assert account["scored"] == sum(line["reward"] is not None for line in lines)
     assert sum(account["unscored"].values()) == metrics["unscored"]
     word = re.search(rf"{account['figure']} +(?:0|1)?.*?(high|fair|low|unknown)", err)
@@ -136,9 +136,9 @@ def test_other_runs_have_one_account_too(account_of, genrm, judge_server, flags,
 
 def test_a_resumed_run_has_one_account(account_of, genrm, call, judge_server):
     """Verdicts of an earlier run are reused, and count as answered."""
-    genrm.write("in.jsonl", make_rollouts(groups=24, size=6))
+    genrm.rollouts(24, 6)
     judge_server.behave(verdict="hash")
-    call("score", "in.jsonl", *judge_server.flags, "--no-probe", "--limit", 5).ended(0)
+    call("score in.jsonl --no-probe --limit 5", *judge_server.flags).ended(0)
     said = account_of(*judge_server.flags)
     assert holds_one_account(said, genrm)["answered"] == said[1]["journal_hits"] + 19 * 6
 
@@ -183,7 +183,7 @@ def test_who_fails_most_is_masked_on_the_page(genrm, call, judge_server):
     genrm.write("in.jsonl", rollouts)
     judge_server.behave(fault=REFUSED)
     flags = ("--group-by", "task", "--no-probe", "--max-unscored", 1)
-    scored = call("score", "in.jsonl", *judge_server.flags, *flags)
+    scored = call("score in.jsonl", *judge_server.flags, *flags)
     assert "ann@example.org" in scored.err.partition("most fail")[2]
     masked = ("report", "in.scored.jsonl", "-o", "r.html", "--redact-pattern", "email", "--json")
     report = call(*masked).ended(0)

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from genrm_process import COMMAND, make_rollouts
+from genrm_process import COMMAND
 from processes import start_process
 
 from genrm_cli.cli.console import ProgressEvent, progress_text
@@ -80,7 +80,7 @@ def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm, judge_server)
     else.
     """
     judge_server.behave(latency_s=0.4)
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=4))
+    genrm.rollouts(1, 4)
     arguments = (
         "score",
         "in.jsonl",

@@ -5,7 +5,6 @@ settings.
 import json
 
 import pytest
-from genrm_process import make_rollouts
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.pacing.policy import Budget, CallPolicy
@@ -33,7 +32,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
     """The server's 400 names the field: it is renamed or left out and said once; the journal knows
     the new request.
     """
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     first = call("score in.jsonl", *judge_server.flags).ended(0)
     for said in (
         "temperature=0.6: its requests leave it out",
@@ -44,8 +43,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
     assert last == {"model": "m", "max_completion_tokens": 16384}
     before, refused = judge_server.stats(), 3
     assert before["by_status"] == {"200": 2 + 8, "400": refused}
-    again = call("score in.jsonl --force", *judge_server.flags)
-    assert again.code == 0
+    again = call("score in.jsonl --force", *judge_server.flags).ended(0)
     assert judge_server.stats()["requests"] == before["requests"]
     assert "8 reused from an earlier run" in again.err
 
@@ -78,7 +76,7 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
     """A grader asks the model of the run in the form that its judge has found; another model learns
     for itself.
     """
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     grader = (
         '[components.tone]\nkind = "rubric"\nset = "helpfulness"\n[total]\nweights = '
         "{ genrm = 1.0 }\n"
@@ -118,15 +116,14 @@ def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):
         (("--request-field", "model=x"), 2, "--request-field: model is set by genrm"),
     ]
     for flags, code, words in cases:
-        genrm.write("in.jsonl", make_rollouts())
-        refused = call("score in.jsonl", *judge_server.flags, *flags)
-        assert refused.code == code, refused.err
+        genrm.rollouts()
+        refused = call("score in.jsonl", *judge_server.flags, *flags).ended(code)
         assert words in refused.err, refused.err
 
 
 def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
     """Text and JSON; either name limits replies, and the other is not sent."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     fields = (
         "reasoning_effort=low",
         "max_completion_tokens=99",
@@ -135,8 +132,7 @@ def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
         "seed=7",
     )
     given = [flag for field in fields for flag in ("--request-field", field)]
-    finished = call("score in.jsonl", *judge_server.flags, *given)
-    assert finished.code == 0, finished.err
+    finished = call("score in.jsonl", *judge_server.flags, *given).ended(0)
     assert "does not take" not in finished.err, finished.err
     *_, last = sent(judge_server)
     assert last == {
@@ -169,8 +165,7 @@ def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
             "'scores_json'\n"
         )
         (genrm.folder / "own.toml").write_text(text)
-        refused = call("profiles own.toml")
-        assert refused.code == 2
+        refused = call("profiles own.toml").ended(2)
         assert "own.toml: [request]: " in refused.err
         assert field.split()[0] in refused.err
 

@@ -35,9 +35,9 @@ def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm, call):
     """The page is written next to the scored lines and has less than 150 KB; its answer names the
     baseline.
     """
-    call("score", SAMPLE_DATA / "rollouts.jsonl", "--offline", "-o", "x.scored.jsonl")
-    assert call("report x.scored.jsonl").code == 0
-    page = (genrm.folder / "x.report.html").read_text(encoding="utf-8")
+    call("score --offline -o x.scored.jsonl", SAMPLE_DATA / "rollouts.jsonl")
+    call("report x.scored.jsonl").ended(0)
+    page = genrm.text("x.report.html")
     assert len(page) < 150_000
     assert "The built-in lexical baseline judged this" in page
     assert len(unpacked(page, "index")["groups"]) == 7
@@ -45,9 +45,9 @@ def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm, call):
 
 def test_an_existing_page_is_replaced_on_demand_only(run, call, genrm):
     """Nobody loses a page; --force replaces it."""
-    assert call("report", run).code == 0
-    assert call("report", run).code == 2
-    assert call("report", run, "--force").code == 0
+    call("report", run).ended(0)
+    call("report", run).ended(2)
+    call("report --force", run).ended(0)
     assert "x.report.html" in genrm.names()
 
 
@@ -59,8 +59,8 @@ def test_foreign_texts_stay_data(genrm, call):
     key = "<b onmouseover=alert(1)>'\"&"
     lines = [scored(text, float(place), group=key, index=place) for place, text in enumerate(texts)]
     write_lines(genrm.folder / "x.scored.jsonl", lines)
-    assert call("report x.scored.jsonl -o out.html").code == 0
-    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    call("report x.scored.jsonl -o out.html").ended(0)
+    page = genrm.text("out.html")
     assert page.count("<script") == 3  # the index, one block, our own
     assert "onerror=alert" not in page
     assert "<b onmouseover" not in page
@@ -70,8 +70,8 @@ def test_foreign_texts_stay_data(genrm, call):
 
 def test_the_policy_allows_our_own_script_and_no_request(run, call, genrm):
     """Nothing is fetched, and inline handlers do not run: the script is allowed by its hash."""
-    call("report", run, "-o", "out.html")
-    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    call("report -o out.html", run)
+    page = genrm.text("out.html")
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert "default-src &#39;none&#39;; script-src &#39;sha256-" in policy[1]
@@ -93,9 +93,7 @@ def test_a_page_is_masked_as_a_judge_is(genrm, call):
     write_lines(genrm.folder / "x.scored.jsonl", lines)
     call("report x.scored.jsonl -o plain.html")
     call("report x.scored.jsonl -o masked.html --redact-pattern email")
-    plain, masked = (
-        (genrm.folder / f"{name}.html").read_text(encoding="utf-8") for name in ("plain", "masked")
-    )
+    plain, masked = (genrm.text(f"{name}.html") for name in ("plain", "masked"))
     assert "not masked" in plain
     assert "are masked (email)" in masked
     group = json.dumps(unpacked(masked, "block-0"))
@@ -142,9 +140,9 @@ def test_the_terminal_finds_failures_and_the_worst(options, keys, unreliable, ca
 
 def test_the_terminal_says_that_no_group_is_found(run, call):
     """Without failures, --failures prints no group and says so; without scores, it is refused."""
-    found = call("show", run, "--failures")
+    found = call("show --failures", run)
     assert (found.code, found.out) == (0, b"")
     assert "no group has a failed comparison" in found.err
     for options in (["--worst", "1"], ["--failures"]):
-        assert call("show", SAMPLE_DATA / "rollouts.jsonl", *options).code == 2
-        assert call("show", run, "--as-judge", *options).code == 2
+        call("show", SAMPLE_DATA / "rollouts.jsonl", *options).ended(2)
+        call("show --as-judge", run, *options).ended(2)

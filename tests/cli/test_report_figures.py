@@ -94,7 +94,7 @@ def test_every_number_of_the_page_is_in_the_figures(genrm, call):
         write_run(genrm.folder, name, shift, day)
     done = call("report before.scored.jsonl after.scored.jsonl -o out.html --json").ended(0)
     known = set(iter_numbers(json.loads(done.out)))
-    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    page = genrm.text("out.html")
     overview = page[page.index('<section id="overview">') : page.index('<section id="list"')]
     overview = re.sub(
         r"<text [^>]*>[^<]*</text>", "", overview

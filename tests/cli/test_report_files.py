@@ -33,7 +33,7 @@ def test_names_are_masked_as_texts_are(genrm, call):
         [verdict(0, 1, 5, 2, group=key, judge=key) for key in keys],
     )
     done = call("report x.scored.jsonl -o out.html --redact-pattern email --json")
-    page = (genrm.folder / "out.html").read_text(encoding="utf-8")
+    page = genrm.text("out.html")
     index = unpacked(page, "index")
     block = unpacked(page, "block-0")
     for text in (
@@ -81,10 +81,10 @@ def test_names_are_masked_as_texts_are(genrm, call):
 )
 def test_what_cannot_be_read_is_named_with_a_remedy(run, call, genrm, name, content, message):
     """The file, the line and what to do are said, and no page appears."""
-    line = json.loads((genrm.folder / "x.comparisons.jsonl").read_text())
+    line = genrm.json("x.comparisons.jsonl")
     write_lines(genrm.folder / "x.comparisons.jsonl", [line | {"journal_key": "00"}])
     (genrm.folder / name).write_bytes(content)
-    done = call("report", name if name == "x.json" else run, "-o", "out.html")
+    done = call("report -o out.html", name if name == "x.json" else run)
     assert done.code in (3, 5)
     assert message in done.err
     assert "out.html" not in genrm.names()
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_named_with_a_remedy(run, call, genrm, name, cont
 def test_lines_that_cannot_be_read_are_counted(run, call, genrm):
     """A torn scored file is reported on as far as it goes; page, figures and message say so."""
     run.write_bytes(run.read_bytes() + b'{"messages": [')
-    done = call("report", run, "-o", "out.html", "--json").ended(0)
+    done = call("report -o out.html --json", run).ended(0)
     assert "1 line could not be read" in done.err
     assert json.loads(done.out)["runs"][0]["rejected_lines"] == 1
-    assert "1 line could not be read." in (genrm.folder / "out.html").read_text(encoding="utf-8")
+    assert "1 line could not be read." in genrm.text("out.html")

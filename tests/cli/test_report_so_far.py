@@ -17,7 +17,7 @@ JUDGED = 9
 def running(genrm, judge_server: JudgeServer):
     """Start a run whose judge answers nine comparisons and is then silent."""
     judge_server.behave(script=[{}] * JUDGED, fault={"hang": True})
-    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=SIZE))
+    genrm.rollouts(GROUPS, SIZE)
     process = genrm.start("score in.jsonl --concurrency 4 --no-probe", *judge_server.flags)
     judge_server.wait_until(lambda stats: stats["hangs"] == 4)
     yield process
@@ -32,12 +32,12 @@ def test_a_running_job_has_a_page(genrm, judge_server, running, name):
     goes on.
     """
     asked = judge_server.stats()["requests"]
-    report = genrm.run("report", name, "--json").ended(0)
+    report = genrm.run("report --json", name).ended(0)
     [run] = json.loads(report.out)["runs"]
     said = f"{JUDGED} of {PLANNED} comparisons are judged (56.2 %)"
     assert said in run["so_far"]
     assert said in report.err
-    assert said in (genrm.folder / "in.report.html").read_text(encoding="utf-8")
+    assert said in genrm.text("in.report.html")
     account = run["account"]
     assert (account["answered"], account["not_asked"]) == (JUDGED, PLANNED - JUDGED)
     assert (run["groups"], run["rollouts"], run["weight"]) == (GROUPS, GROUPS * SIZE, "no")
@@ -84,10 +84,10 @@ def test_a_killed_shard_has_a_page_too(genrm, judge_server):
     no output may be written over the input.
     """
     judge_server.behave()
-    genrm.write("in.jsonl", make_rollouts(groups=GROUPS, size=SIZE))
+    genrm.rollouts(GROUPS, SIZE)
     genrm.run("score in.jsonl --no-probe --shard 0/2", *judge_server.flags).ended(0)
     for name in ("in.scored.jsonl", "in.shard-0-of-2.journal.sqlite"):
-        report = genrm.run("report", name, "--json", "--force").ended(0)
+        report = genrm.run("report --json --force", name).ended(0)
         [run] = json.loads(report.out)["runs"]
         assert 0 < run["account"]["answered"] < PLANNED
         assert run["account"]["comparisons"] == PLANNED

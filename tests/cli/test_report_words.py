@@ -5,7 +5,7 @@ where they belong.
 from typing import Any
 
 import pytest
-from genrm_process import make_rollouts, read_lines
+from genrm_process import read_lines
 from report_pages import unpacked
 from scored_lines import write_lines
 
@@ -15,8 +15,8 @@ PROFILE = ["--model", "m", "--profile", "nemotron", "--no-probe", "-q"]
 @pytest.fixture
 def run(genrm, call, judge_server):
     """Score a group without keeping replies."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score in.jsonl", "--base-url", judge_server.base_url, *PROFILE).code == 0
+    genrm.rollouts(1, 3)
+    call("score in.jsonl --base-url", judge_server.base_url, *PROFILE).ended(0)
     return genrm.folder / "in.scored.jsonl"
 
 
@@ -30,7 +30,7 @@ def comparisons(page):
 
 def test_words_come_from_the_journal_beside_the_output(run, call):
     """The page and the terminal show the replies that the comparisons lack."""
-    call("report", run, "-o", "out.html")
+    call("report -o out.html", run)
     assert all(
         "response_1_analysis" in each["reply"] for each in comparisons(run.with_name("out.html"))
     )
@@ -52,5 +52,5 @@ def test_words_of_another_verdict_are_not_shown(run, call):
             third | {"journal_key": "00"},
         ],
     )
-    assert call("report", run, "-o", "out.html").code == 0
+    call("report -o out.html", run).ended(0)
     assert [each.get("reply") for each in comparisons(run.with_name("out.html"))] == [None] * 3

@@ -1,9 +1,7 @@
 import pytest
-from genrm_process import make_rollouts, read_lines
 
 from genrm_cli.verdicts import Reason
 
-LEXICAL = ("--judge", "lexical")
 ALL_OUTPUTS = {"in.scored.jsonl", "in.metrics.json", "in.comparisons.jsonl"}
 # Lines of sample_data/bad-lines.jsonl that are no rollouts, with a word of the reason that each
 # must get.
@@ -22,8 +20,8 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
     scored.
     """
     genrm.sample("bad-lines.jsonl")
-    finished = call("score bad-lines.jsonl --max-unscored 1", *LEXICAL).ended(0)
-    rejects = read_lines(genrm.folder / "bad-lines.rejects.jsonl")
+    finished = call("score bad-lines.jsonl --max-unscored 1 --offline").ended(0)
+    rejects = genrm.lines("bad-lines.rejects.jsonl")
     assert [reject["line"] for reject in rejects] == list(BAD_LINES)
     for reject in rejects:
         assert BAD_LINES[reject["line"]] in reject["reason"]
@@ -43,9 +41,9 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
 def test_rollouts_without_a_reward_say_why(genrm, call):
     """Unscored rollouts keep their lines, with `reward: null` and the reason."""
     genrm.sample("bad-lines.jsonl")
-    call("score bad-lines.jsonl --max-unscored 1", *LEXICAL)
+    call("score bad-lines.jsonl --max-unscored 1 --offline")
     reasons = {}
-    for line in read_lines(genrm.folder / "bad-lines.scored.jsonl"):
+    for line in genrm.lines("bad-lines.scored.jsonl"):
         assert (line["reward"] is None) == (line["genrm"]["status"] == "unscored")
         if line["reward"] is None:
             reasons[line["_ng_task_index"], line["_ng_rollout_index"]] = line["genrm"]["reason"]
@@ -82,11 +80,10 @@ def test_an_empty_input_has_no_rollouts(genrm, call, content):
     honest.
     """
     (genrm.folder / "in.jsonl").write_bytes(content)
-    named = call("score in.jsonl", *LEXICAL)
-    assert named.code == 3
+    named = call("score in.jsonl --offline").ended(3)
     assert "in.jsonl: it contains no rollouts" in named.err
     assert genrm.names() == {"in.jsonl"}
-    finished = call("score .", *LEXICAL).ended(0)
+    finished = call("score . --offline").ended(0)
     assert "no rollouts" in finished.err
     assert genrm.names() == {"in.jsonl"} | ALL_OUTPUTS
     metrics = genrm.metrics()
@@ -100,7 +97,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(genrm, call, judge_
     """Without a group of two nothing is asked, not even a probe, and only the user's own default is
     a reward.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=1))
+    genrm.rollouts(3, 1)
     rewards: dict[tuple[str, ...], tuple[object, ...]] = {
         (): (None, "unscored", None),
         ("--default-score", "3.0"): (3.0, "single", 0.0),
@@ -108,10 +105,9 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(genrm, call, judge_
         ("--compat", "nemo-gym"): (3.0, "single", 0.0),
     }
     for flags, expected in rewards.items():
-        finished = call("score in.jsonl", *judge_server.flags, *flags)
-        assert finished.code == (0 if flags else 6)
+        finished = call("score in.jsonl", *judge_server.flags, *flags).ended(0 if flags else 6)
         assert "nothing to compare" in finished.err
-        for line in read_lines(genrm.folder / "in.scored.jsonl"):
+        for line in genrm.lines("in.scored.jsonl"):
             assert (line["reward"], line["genrm"]["status"], line["genrm"]["advantage"]) == expected
         metrics = genrm.metrics()
         assert metrics["reward"]["count"] == 0
@@ -122,7 +118,7 @@ def test_groups_of_one_are_single_and_the_judge_is_not_asked(genrm, call, judge_
 def test_an_input_that_cannot_be_read_ends_with_3(genrm, call):
     """A missing file is named in the line before the last, and nothing is written."""
     for name in ["missing.jsonl", "folder/missing.jsonl"]:
-        finished = call("score -o out.jsonl", name, *LEXICAL).ended(3)
+        finished = call("score -o out.jsonl --offline", name).ended(3)
         error, done = finished.err.splitlines()
         assert error.startswith(f"genrm: error: {name}")
         assert done.startswith("genrm: failed: 1 file: 1 failed; ")
@@ -137,7 +133,7 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     """No folder, a file in its place, or a folder in the file's: code 5, one error, no call,
     nothing left.
     """
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     (genrm.folder / "folder").mkdir()
     finished = call("score in.jsonl", *judge_server.flags, "-o", output).ended(5)
     error, done = finished.err.splitlines()
@@ -210,7 +206,7 @@ def test_wrong_usage_ends_with_2_and_says_what_to_do(genrm, call):
         (("--judge", "lexical", "--colour"), "--colour"),
     ]
     for arguments, says in cases:
-        path = genrm.write("in.jsonl", make_rollouts())
+        path = genrm.rollouts()
         before = path.read_bytes()
         finished = call("score in.jsonl", *arguments).ended(2)
         assert says in finished.err

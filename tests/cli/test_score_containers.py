@@ -4,9 +4,7 @@ import json
 import zipfile
 
 import pytest
-from genrm_process import make_rollouts, read_lines
 
-LEXICAL = ("--judge", "lexical")
 SAMPLES = [
     {
         "id": "q1",
@@ -60,8 +58,8 @@ def test_an_eval_log_becomes_scored_samples(genrm, call):
     was.
     """
     (genrm.folder / "log.eval").write_bytes(_eval_log(SAMPLES))
-    call("score log.eval", *LEXICAL).ended(0)
-    text = (genrm.folder / "log.scored.jsonl").read_text()
+    call("score log.eval --offline").ended(0)
+    text = genrm.text("log.scored.jsonl")
     assert text.count('"match":{"value":null}') == 3
     scored = [json.loads(line) for line in text.splitlines()]
     assert [sample["epoch"] for sample in scored] == [1, 2, 3]
@@ -84,11 +82,11 @@ def test_completions_of_trl_are_scored(genrm, call):
         for n in range(6)
     ]
     (genrm.folder / "completions_00001.parquet").write_bytes(_parquet(rows))
-    call("score completions_00001.parquet", *LEXICAL).ended(0)
-    scored = read_lines(genrm.folder / "completions_00001.scored.jsonl")
+    call("score completions_00001.parquet --offline").ended(0)
+    scored = genrm.lines("completions_00001.scored.jsonl")
     assert [line["completion"] for line in scored] == [row["completion"] for row in rows]
     assert all(line["accuracy"] is None and isinstance(line["reward"], float) for line in scored)
-    metrics = json.loads((genrm.folder / "completions_00001.metrics.json").read_bytes())
+    metrics = genrm.json("completions_00001.metrics.json")
     assert metrics["group_sizes"] == {"3": 2}
 
 
@@ -97,7 +95,7 @@ def test_parquet_of_other_columns_is_refused(genrm, call):
     found.
     """
     (genrm.folder / "in.parquet").write_bytes(_parquet([{"colour": "red"}, {"colour": "blue"}]))
-    finished = call("score in.parquet", *LEXICAL).ended(3)
+    finished = call("score in.parquet --offline").ended(3)
     assert (
         "cannot read any of its 2 items as rollouts (items 1, 2: unknown format with the keys "
         "colour" in " ".join(finished.err.split())
@@ -117,8 +115,8 @@ def test_the_limit_of_unpacked_bytes_holds_wherever_scored_lines_are_read(genrm,
     """A small file that unpacks to more than the limit is refused with the setting, and nothing is
     written.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=3))
-    assert call("score in.jsonl", *LEXICAL).code == 0
+    genrm.rollouts(1, 3)
+    call("score in.jsonl --offline").ended(0)
     scored = (genrm.folder / "in.scored.jsonl").read_bytes()
     (genrm.folder / "big.scored.jsonl.gz").write_bytes(gzip.compress(scored + b" " * 2_000_000))
     before = genrm.names()

@@ -2,7 +2,7 @@ import signal
 import subprocess
 
 import pytest
-from genrm_process import COMMAND, make_rollouts
+from genrm_process import COMMAND
 from processes import start_process
 from stored_outcomes import count_verdicts
 
@@ -23,7 +23,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(genrm, ju
     judge_server.behave(
         script=[{}] * 4, fault={"hang": True}
     )  # the probe and two verdicts, then silence
-    genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
+    genrm.rollouts(4, 4)
     process = genrm.start("score in.jsonl --concurrency 4", *judge_server.flags)
     judge_server.wait_until(lambda stats: stats["hangs"] == 4)
     process.send_signal(sent)
@@ -47,7 +47,7 @@ def test_ctrl_c_sigterm_and_sighup_stop_with_130_and_leave_the_journal(genrm, ju
 def test_nohup_outlives_its_terminal(genrm, judge_server):
     """A SIGHUP that is ignored at the start stays ignored: the run ends as if none had come."""
     judge_server.behave(script=[{"latency_s": 1.0}])
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     process = start_process(
         [
             *COMMAND,

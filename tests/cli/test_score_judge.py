@@ -1,24 +1,14 @@
+"""A run with a judge: what it is asked, and what its verdicts and failures become."""
+
 import statistics
 from collections import defaultdict
 
 import pytest
-from genrm_process import make_rollouts, read_lines
+from genrm_process import make_rollouts
 from judge_behaviour import choose_verdict
 
-MODEL = "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
 PROBES = 2  # calls of the probe when all is well
-MEAN = ("--estimator", "simple_tiebreaker")  # rewards that can be read off the verdicts
-
-
-def judge(server, *more):
-    """Name a judge on the command line."""
-    return (
-        "--base-url",
-        server.base_url,
-        "--model",
-        MODEL,
-        *more,
-    )
+MEAN = "--estimator simple_tiebreaker"  # rewards that can be read off the verdicts
 
 
 def implied_rewards(answers):
@@ -41,58 +31,41 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, jud
     profile.
     """
     lines = make_rollouts(groups=3, size=4)
-    lines[1]["completion"] = lines[2]["completion"][
-        ::-1
-    ]  # as long as its neighbour: a tie of the scores
+    # As long as its neighbour: a tie of the scores.
+    lines[1]["completion"] = lines[2]["completion"][::-1]
     genrm.write("in.jsonl", lines)
-    circle = ("--strategy", "circular", *MEAN)
-    finished = call("score in.jsonl", *judge(judge_server, "--profile", profile, *circle)).ended(0)
-    after = read_lines(genrm.folder / "in.scored.jsonl")
+    words = f"score in.jsonl --strategy circular {MEAN} --profile {profile}"
+    finished = call(words, *judge_server.flags).ended(0)
     answers = [line["completion"] for line in lines]
     expected = [
         reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])
     ]
+    after = genrm.lines()
     assert [line["reward"] for line in after] == pytest.approx(expected)
-    assert all(
-        line["genrm"]["judge"] == MODEL and not line["genrm"]["is_baseline"] for line in after
-    )
+    judges = {(line["genrm"]["judge"], line["genrm"]["is_baseline"]) for line in after}
+    assert judges == {("m", False)}
     stats = judge_server.stats()
-    assert stats["requests"] == 12 + PROBES
-    assert stats["repeat_answers"] == 0
+    assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
     metrics = genrm.metrics()
-    assert metrics["calls"] == 12
-    assert metrics["retries"] == 0
-    assert metrics["verdicts"] == 12
-    assert metrics["failures"] == 0
-    assert metrics["comparisons_planned"] == 12
-    assert metrics["journal_hits"] == 0
-    assert metrics["partial"] is False
-    assert metrics["prompt_tokens"] > 0
-    assert metrics["completion_tokens"] > 0
+    counts = ("calls", "verdicts", "comparisons_planned", "failures", "retries", "journal_hits")
+    assert [metrics[name] for name in counts] == [12, 12, 12, 0, 0, 0]
     assert metrics["judge"]["profile"] == profile
     assert "built-in lexical baseline" not in finished.err
 
 
 @pytest.mark.parametrize(
-    ("environment", "arguments", "expected"),
+    ("environment", "option", "expected"),
     [
-        ({}, (), None),
-        ({"GENRM_API_KEY": "k1", "OPENAI_API_KEY": "k2"}, (), "Bearer k1"),
-        ({"OPENAI_API_KEY": "k2"}, (), "Bearer k2"),
-        ({"MINE": "k3", "GENRM_API_KEY": "k1"}, ("--api-key-env", "MINE"), "Bearer k3"),
+        ({}, "", None),
+        ({"GENRM_API_KEY": "k1", "OPENAI_API_KEY": "k2"}, "", "Bearer k1"),
+        ({"MINE": "k3", "GENRM_API_KEY": "k1"}, "--api-key-env MINE", "Bearer k3"),
     ],
 )
-def test_a_key_is_sent_when_there_is_one(
-    call,
-    judge_server,
-    environment,
-    arguments,
-    expected,
-):
+def test_a_key_is_sent_when_there_is_one(call, judge_server, environment, option, expected):
     """Without a key there is no Authorization header; with one, the named variable goes before the
     usual two.
     """
-    call("compare -p Why? a b", *judge(judge_server, *arguments), **environment).ended(0)
+    call(f"compare -p Why? a b {option}", *judge_server.flags, **environment).ended(0)
     headers = [request["headers"] for request in judge_server.stats()["recent"]]
     assert {header.get("authorization") for header in headers} == {expected}
 
@@ -102,8 +75,8 @@ def test_the_concurrency_is_used_and_never_exceeded(genrm, call, judge_server):
     connections.
     """
     judge_server.behave(latency_s=0.03)
-    genrm.write("in.jsonl", make_rollouts(groups=10, size=4))
-    assert call("score in.jsonl", *judge(judge_server, "--concurrency", 8)).code == 0
+    genrm.rollouts(10, 4)
+    call("score in.jsonl --concurrency 8", *judge_server.flags).ended(0)
     stats = judge_server.stats()
     assert stats["max_in_flight"] == 8
     assert stats["max_connections"] <= 8 + 1  # one is the test's own
@@ -114,37 +87,24 @@ def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the
     rewards.
     """
-    judge_server.behave(fault={"content": "I would rather not."}, fault_share=0.3)
-    lines = make_rollouts(groups=8, size=4)
-    genrm.write("in.jsonl", lines)
-    arguments = judge(judge_server, "--no-probe", "--max-unscored", 1, "--keep-replies", *MEAN)
-    finished = call("score in.jsonl --max-extra 0 --min-verdicts 0", *arguments).ended(0)
-    records = read_lines(genrm.folder / "in.comparisons.jsonl")
+    refusal = "I would rather not."
+    judge_server.behave(fault={"content": refusal}, fault_share=0.3)
+    genrm.rollouts(8, 4)
+    lenient = f"--max-extra 0 --min-verdicts 0 --max-unscored 1 --keep-replies --no-probe {MEAN}"
+    finished = call(f"score in.jsonl {lenient}", *judge_server.flags).ended(0)
+    records = genrm.lines("in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
     assert 0 < len(failed) < len(records) == 32
     for record in records:
-        assert (
-            (record["failure"] is None)
-            == (record["score_1"] is not None)
-            == (record["ranking"] is not None)
-        )
-        assert (
-            record["reply"] == "I would rather not."
-            if record["failure"]
-            else "ranking" in record["reply"]
-        )
-    metrics = genrm.metrics()
-    assert metrics["failures_by_kind"] == {"no_verdict": len(failed)}
-    for line in read_lines(genrm.folder / "in.scored.jsonl"):
+        numbers = (record["score_1"], record["ranking"])
+        assert (None in numbers) == (record["reply"] == refusal) == bool(record["failure"])
+    assert genrm.metrics()["failures_by_kind"] == {"no_verdict": len(failed)}
+    for line in genrm.lines():
         detail = line["genrm"]
         assert detail["comparisons"] + detail["failed"] == 2
         assert (line["reward"] is None) == (detail["comparisons"] == 0)
-        assert line["reward"] in (
-            None,
-            1.0,
-            3.0,
-            5.0,
-        )  # means of the judge's 1s and 5s, no default among them
+        # Means of the judge's 1s and 5s, no default among them.
+        assert line["reward"] in (None, 1.0, 3.0, 5.0)
     assert f"{len(failed)} no_verdict (for example: " in finished.err
 
 
@@ -153,29 +113,20 @@ def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(genrm, call
     ends.
     """
     judge_server.behave(script=[{}] * (PROBES + 3), fault={"reset": "before"})
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=3))
-    arguments = judge(judge_server, "--concurrency", 1, "--retries", 0)
-    call("score in.jsonl", *arguments).ended(6)
+    genrm.rollouts(3, 3)
+    call("score in.jsonl --concurrency 1 --retries 0", *judge_server.flags).ended(6)
     metrics = genrm.metrics()
-    assert metrics["verdicts"] == 3
-    assert metrics["failures_by_kind"] == {"connection": 6}
-    rewards = [line["reward"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
-    assert rewards[3:] == [None] * 6
-    assert None not in rewards[:3]
+    assert (metrics["verdicts"], metrics["failures_by_kind"]) == (3, {"connection": 6})
+    assert [line["reward"] is None for line in genrm.lines()] == [False] * 3 + [True] * 6
 
 
 def test_the_http_client_changes_nothing_but_the_line_about_the_judge(genrm, call, judge_server):
     """The outputs are equal byte for byte; httpx, which is slower, is named."""
-    genrm.write("in.jsonl", make_rollouts())
-    outputs = []
+    genrm.rollouts()
+    outputs = set()
     for client in ("pyreqwest", "httpx"):
-        options = (
-            "--http-client",
-            client,
-            "--no-journal",
-            "--force",
-        )
-        finished = call("score in.jsonl", *judge(judge_server, *options)).ended(0)
+        score = f"score in.jsonl --no-journal --force --http-client {client}"
+        finished = call(score, *judge_server.flags).ended(0)
         assert ("over httpx" in finished.err) == (client == "httpx")
-        outputs.append((genrm.folder / "in.scored.jsonl").read_bytes())
-    assert outputs[0] == outputs[1]
+        outputs.add(genrm.text("in.scored.jsonl"))
+    assert len(outputs) == 1

@@ -1,336 +1,252 @@
 """What is scored again, what is left alone, and what is refused."""
 
-import gzip
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from genrm_process import COMMAND, make_rollouts
-from small_server import listening
+from s3_objects import keys_in, put
 
 from genrm_cli.storage.leases import Lease, take_lease
 from genrm_cli.storage.store import Store
 
-NOW = ("--min-age", 0)
-LEXICAL = ("--judge", "lexical")
-
-
-def at(judge, *more):
-    """Return the arguments that name a judge, without probe and further tries."""
-    return (
-        *judge.flags,
-        "--no-probe",
-        "--retries",
-        0,
-        "--max-extra",
-        0,
-        *more,
-    )
-
-
-def through(disturbed_s3):
-    """Return the variable that names the endpoint that fails when told to."""
-    return {"AWS_ENDPOINT_URL": disturbed_s3.url}
-
-
-def body(groups=1, size=3):
-    """Render rollouts as the content of a file or object."""
-    return b"".join(
-        json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=groups, size=size)
-    )
-
-
-def rewards_in(genrm, name="in.scored.jsonl"):
-    """Return the rewards of a scored file."""
-    return [json.loads(line)["reward"] for line in (genrm.folder / name).read_bytes().splitlines()]
+ONCE = "score in.jsonl --no-probe --retries 0 --max-extra 0"
+BODY = b"".join(json.dumps(line).encode() + b"\n" for line in make_rollouts(groups=1, size=3))
 
 
 def test_another_inputs_results_are_not_replaced(genrm, call):
     """Two inputs with one output do not replace each other, run by run; the refusal names the first
     one.
     """
-    for name in ("a.jsonl", "b.jsonl"):
-        (genrm.folder / name).write_bytes(body(size=len(name)) + body(groups=ord(name[0]) - 95))
-    assert call("score a.jsonl -o out.scored.jsonl", *LEXICAL).code == 0
-    before = (genrm.folder / "out.scored.jsonl").read_bytes()
-    refused = call("score b.jsonl -o out.scored.jsonl", *LEXICAL)
-    assert refused.code == 2
-    assert (genrm.folder / "out.scored.jsonl").read_bytes() == before
+    genrm.rollouts(2, 7, name="a.jsonl")
+    genrm.rollouts(3, 7, name="b.jsonl")
+    call("score a.jsonl -o out.scored.jsonl --offline").ended(0)
+    before = genrm.text("out.scored.jsonl")
+    refused = call("score b.jsonl -o out.scored.jsonl --offline").ended(2)
+    assert genrm.text("out.scored.jsonl") == before
     assert "made from another input, a.jsonl" in refused.err
-    assert call("score b.jsonl -o out.scored.jsonl --force", *LEXICAL).code == 0
+    call("score b.jsonl -o out.scored.jsonl --force --offline").ended(0)
 
 
-def test_the_stand_in_does_not_replace_a_judge(genrm, call, judge_server):
-    """Trying --judge lexical on what a reward model judged is refused; the model may replace the
-    stand-in.
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ("--model other", "other"),
+        ("--model m --judge-id oslo", "oslo"),
+        ("--offline", "lexical"),
+    ],
+)
+def test_another_judges_results_are_not_replaced_unasked(
+    genrm, call, judge_server, monkeypatch, other, name
+):
+    """Another model or identity, or the stand-in, is refused with 2 and the difference, also in a
+    folder; --force replaces.
     """
-    genrm.write("in.jsonl", make_rollouts())
-    assert call("score in.jsonl", *LEXICAL).code == 0
-    assert call("score in.jsonl", *at(judge_server)).code == 0
-    refused = call("score in.jsonl", *LEXICAL).ended(2)
-    assert "it was judged by m, not lexical" in refused.err
+    monkeypatch.setenv("GENRM_BASE_URL", judge_server.base_url)
+    genrm.rollouts()
+    call("score in.jsonl --model m").ended(0)
+    before = genrm.text("in.scored.jsonl")
+    for given in ("in.jsonl", ". --min-age 0"):
+        refused = call(f"score {given} {other}").ended(2)
+        assert f"it was judged by m, not {name}" in refused.err
+        assert "--force" in refused.err
+        assert genrm.text("in.scored.jsonl") == before
+    call(f"score in.jsonl -o other.jsonl {other}").ended(0)
+    call(f"score in.jsonl --force {other}").ended(0)
 
 
-@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 400}], ids=["server", "request"])
-def test_a_file_with_too_many_unscored_is_tried_again(genrm, call, judge_server, fault):
+def test_a_judge_replaces_the_stand_in(genrm, call, judge_server):
+    """Whoever tried the command offline needs no flag for the real run."""
+    genrm.rollouts()
+    call("score in.jsonl --offline").ended(0)
+    call("score in.jsonl", *judge_server.flags).ended(0)
+
+
+def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
+    """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid
+    twice.
+    """
+    for name in ("done", "begun"):
+        genrm.rollouts(2, 3, name=f"{name}.jsonl")
+    words = "--no-probe --profile nemotron"
+    call(f"score done.jsonl {words}", *judge_server.flags).ended(0)
+    call(f"score begun.jsonl --max-calls 2 {words}", *judge_server.flags).ended(6)
+    moved = start_judge()
+    finished = call(f"score . --min-age 0 {words}", *moved.flags).ended(0)
+    assert moved.stats()["requests"] == 6 - 2
+    assert "1 up to date" in finished.err
+    call(f"score . --min-age 0 --judge-id m {words}", *moved.flags).ended(0)
+    assert moved.stats()["requests"] == 4
+
+
+@pytest.mark.parametrize("status", [500, 400])
+def test_a_file_with_too_many_unscored_is_tried_again(genrm, call, judge_server, status):
     """Outputs of a run with exit code 6 are not up to date: the next run makes only the failed
     requests.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=2, size=3))
-    judge_server.behave(script=[{}] * 3, fault=fault)
-    assert call("score in.jsonl", *at(judge_server, "--concurrency", 1)).code == 6
+    genrm.rollouts(2, 3)
+    judge_server.behave(script=[{}] * 3, fault={"status": status})
+    call(f"{ONCE} --concurrency 1", *judge_server.flags).ended(6)
     judge_server.reset()
-    call("score in.jsonl", *at(judge_server)).ended(0)
+    call(ONCE, *judge_server.flags).ended(0)
     assert judge_server.stats()["requests"] == 3
-    assert None not in rewards_in(genrm)
-    assert "is up to date" in call("score in.jsonl", *at(judge_server)).err
+    assert all(line["reward"] is not None for line in genrm.lines())
+    assert "is up to date" in call(ONCE, *judge_server.flags).err
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [
-        ({"status": 503}, "http"),
-        ({"body": "<html>Welcome</html>", "content_type": "text/html"}, "bad_body"),
-    ],
-    ids=["503", "html with 200"],
-)
-def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
-    genrm, call, judge_server, fault, kind
-):
+def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(genrm, call, judge_server):
     """A transient failure makes a file due again; a reply without a verdict would most likely come
     again.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=4, size=4))
-    judge_server.behave(script=[fault])
-    lenient = ("--min-verdicts", 0)
-    first = call("score in.jsonl", *at(judge_server, *lenient, "--concurrency", 1))
-    assert first.code == 0, first.err
-    assert f"1 {kind} (for example: " in first.err, first.err
+    genrm.rollouts(4, 4)
+    lenient = f"{ONCE} --min-verdicts 0 --concurrency 1"
+    judge_server.behave(script=[{"status": 503}])
+    first = call(lenient, *judge_server.flags).ended(0)
+    assert "1 http (for example: " in first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
-    assert call("score in.jsonl", *at(judge_server, *lenient)).code == 0
+    call(lenient, *judge_server.flags).ended(0)
     assert judge_server.stats()["requests"] == 1
-    assert "is up to date" in call("score in.jsonl", *at(judge_server, *lenient)).err
-
-
-def test_a_name_that_is_not_utf_8_does_not_stop_the_others(genrm, call):
-    """Such a file is refused by itself, before anything is paid for."""
-    Path(os.fsdecode(os.fsencode(str(genrm.folder)) + b"/bad\xff.jsonl")).write_bytes(body())
-    (genrm.folder / "good.jsonl").write_bytes(body())
-    finished = call("score .", *LEXICAL, *NOW).ended(2)
-    assert "not UTF-8" in finished.err
-    assert "1 scored" in finished.err
+    assert "is up to date" in call(lenient, *judge_server.flags).err
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "left"),
     [
-        "score BAD --offline",
-        "rank BAD good.jsonl --offline",
-        "export BAD --to trl-dpo -o out.jsonl",
+        ("score . --offline --min-age 0", {"good.scored.jsonl", "good.metrics.json"}),
+        ("score bad\udcff.jsonl --offline", set()),
+        ("rank bad\udcff.jsonl good.jsonl --offline", set()),
+        ("export bad\udcff.jsonl --to trl-dpo -o out.jsonl", set()),
     ],
 )
-def test_a_named_file_whose_name_is_not_utf_8_is_refused(genrm, call, words):
-    """So is the only file of a command: no output could tell its name."""
-    for name in (b"bad\xff.jsonl", b"good.jsonl"):
-        (genrm.folder / os.fsdecode(name)).write_bytes(body())
-    finished = call(*words.replace("BAD", "bad\udcff.jsonl").split()).ended(2)
+def test_a_file_whose_name_is_not_utf_8_is_refused(genrm, call, words, left):
+    """No output could tell its name; beside others in a folder, it is refused alone."""
+    names = {"bad\udcff.jsonl", "good.jsonl"}
+    for name in names:
+        (genrm.folder / name).write_bytes(BODY)
+    finished = call(words).ended(2)
     assert "its name is not UTF-8; rename it" in finished.err
-    assert genrm.names() == {"bad\udcff.jsonl", "good.jsonl"}
+    assert genrm.names() - {"good.comparisons.jsonl"} == names | left
 
 
-def test_a_guard_that_is_empty_is_refused(genrm, call):
+@pytest.mark.parametrize("name", ["redact-pattern", "require-metadata"])
+def test_a_guard_that_is_empty_is_refused(genrm, call, name):
     """An unset variable in a script must not switch a guard off."""
-    for flag in ["--redact-pattern", "--require-metadata"]:
-        genrm.write("in.jsonl", make_rollouts())
-        assert call("score in.jsonl", *LEXICAL, flag, "").code == 2
-        variable = "GENRM_" + flag.removeprefix("--").replace("-", "_").upper()
-        assert call("score in.jsonl", *LEXICAL, **{variable: ""}).code == 2
+    genrm.rollouts()
+    call("score in.jsonl --offline", f"--{name}", "").ended(2)
+    variable = "GENRM_" + name.replace("-", "_").upper()
+    call("score in.jsonl --offline", **{variable: ""}).ended(2)
 
 
 @pytest.mark.slow
 def test_a_closed_stdout_is_no_fault(genrm):
     """`>&-` changes nothing for a command whose product is files."""
-    genrm.write("in.jsonl", make_rollouts())
-    command = [
-        sys.executable,
-        "-c",
-        "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])",
-        *COMMAND,
-    ]
+    genrm.rollouts()
+    closing = "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])"
     done = subprocess.run(
-        [*command, "score", "in.jsonl", *LEXICAL],
-        cwd=genrm.folder,
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+        [sys.executable, "-c", closing, *COMMAND, "score", "in.jsonl", "--offline"],
+        cwd=genrm.folder, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
 
 
-def test_a_journal_on_s3_stays_under_rl(genrm, call, s3_bucket, aws):
-    """The judge's replies are RL data, too."""
-    genrm.write("in.jsonl", make_rollouts())
-    refused = call(
-        "score in.jsonl", *LEXICAL, "--journal", f"s3://{s3_bucket.name}/sft/journal/", **aws
-    )
-    assert refused.code == 2
-    assert "rl/" in refused.err
-
-
 def test_a_journal_below_the_prefix_is_no_input(call, s3_bucket, aws, judge_server):
-    """Segments below the prefix that is scored are never taken for rollouts."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
-    where = (
-        f"s3://{s3_bucket.name}/rl/",
-        *NOW,
-        "--journal",
-        f"s3://{s3_bucket.name}/rl/_genrm/journal/",
-    )
+    """Segments below the prefix that is scored are never taken for rollouts; outside of rl/, where
+    the judge's replies belong, no journal is kept.
+    """
+    put(s3_bucket, "rl/env/run.jsonl", BODY)
+    root = f"s3://{s3_bucket.name}"
+    score = ("score --min-age 0 --no-probe", f"{root}/rl/", *judge_server.flags, "--journal")
     for files in ("1 file: 1 scored", "1 file: 1 up to date"):
-        finished = call("score", *where, *at(judge_server), **aws)
-        assert finished.code == 0, finished.err
-        assert files in finished.err, finished.err
-    names = [
-        item["Key"] for item in s3_bucket.client.list_objects_v2(Bucket=s3_bucket.name)["Contents"]
-    ]
-    assert any(name.startswith("rl/_genrm/journal/run-") for name in names)
-
-
-@pytest.mark.slow
-def test_a_role_that_may_not_delete_scores_again_and_again(
-    genrm, call, s3_bucket, aws, disturbed_s3
-):
-    """Neither this run nor the next one fails for leases that cannot be given up."""
-    for number in range(3):
-        s3_bucket.client.put_object(
-            Bucket=s3_bucket.name, Key=f"rl/env/{number}.jsonl", Body=body()
-        )
-    disturbed_s3.rule(method="DELETE", key_contains=".lease-", answer={"code": "AccessDenied"})
-    arguments = (
-        "score",
-        f"s3://{s3_bucket.name}/rl/env/",
-        *LEXICAL,
-        *NOW,
-    )
-    environment = aws | through(disturbed_s3)
-    for finished in (
-        genrm.run(*arguments, **environment),
-        call(*arguments, "--force", **environment),
-    ):  # the first owner is gone
-        assert finished.code == 0, finished.err
-        assert "3 scored" in finished.err, finished.err
+        assert files in call(*score, f"{root}/rl/_genrm/journal/", **aws).ended(0).err
+    assert any(name.startswith("rl/_genrm/journal/run-") for name in keys_in(s3_bucket))
+    assert "rl/" in call(*score, f"{root}/sft/journal/", "--force", **aws).ended(2).err
 
 
 def test_another_version_of_the_judge_is_another_judge(genrm, call):
     """After an upgrade that asks or reads in another way, what was scored before is scored
     again.
     """
-    genrm.write("in.jsonl", make_rollouts())
-    assert call("score in.jsonl", *LEXICAL).code == 0
-    path = genrm.folder / "in.metrics.json"
-    metrics = json.loads(path.read_bytes())
+    genrm.rollouts()
+    call("score in.jsonl --offline").ended(0)
+    metrics = genrm.metrics()
     metrics["judge"]["name"] = "lexical-0"
-    path.write_text(json.dumps(metrics))
-    planned = call("score in.jsonl --dry-run", *LEXICAL)
-    assert "profile has changed" in planned.out.decode()
-    assert json.loads(path.read_bytes()) == metrics
-    assert call("score in.jsonl", *LEXICAL).code == 0
-    assert json.loads(path.read_bytes())["judge"]["name"] != "lexical-0"
+    (genrm.folder / "in.metrics.json").write_text(json.dumps(metrics))
+    planned = call("score in.jsonl --dry-run --offline")
+    assert b"profile has changed" in planned.out
+    assert genrm.metrics() == metrics
+    call("score in.jsonl --offline").ended(0)
+    assert genrm.metrics()["judge"]["name"] != "lexical-0"
 
 
 def test_an_input_that_is_gone_when_its_turn_comes_waits(call, s3_bucket, aws, disturbed_s3):
     """A file deleted after the listing needs no result, and is not an error of this run."""
-    s3_bucket.client.put_object(Bucket=s3_bucket.name, Key="rl/env/run.jsonl", Body=body())
+    put(s3_bucket, "rl/env/run.jsonl", BODY)
+    gone = {"status": 404, "code": "NoSuchKey"}
     for method in ("HEAD", "GET"):
-        disturbed_s3.rule(
-            method=method, key_contains="env/run.jsonl", answer={"status": 404, "code": "NoSuchKey"}
-        )
-    finished = call(
-        "score", f"s3://{s3_bucket.name}/rl/env/", *LEXICAL, *NOW, **aws | through(disturbed_s3)
-    )
-    assert finished.code == 0, finished.err
-    assert "gone since it was listed" in finished.err, finished.err
+        disturbed_s3.rule(method=method, key_contains="env/run.jsonl", answer=gone)
+    aws["AWS_ENDPOINT_URL"] = disturbed_s3.url
+    prefix = f"s3://{s3_bucket.name}/rl/env/"
+    finished = call("score --offline --min-age 0", prefix, **aws).ended(0)
+    assert "gone since it was listed" in finished.err
+
+
+@pytest.fixture
+def umask():
+    """Set the umask until the end of a test."""
+    before = os.umask(0)
+    yield os.umask
+    os.umask(before)
+
+
+def modes_in(folder, stem):
+    """Return the permissions of files by their names."""
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.glob(f"{stem}*")}
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("source", "mode", "expected"),
     [
-        "in.jsonl",
-        *(pytest.param(source, marks=pytest.mark.slow) for source in ("in.jsonl.gz", "-")),
+        ("in.jsonl", 0o600, 0o600),
+        ("in.jsonl", 0o644, 0o640),
+        ("in.jsonl", 0o444, 0o640),
+        pytest.param("-", 0o600, 0o600, marks=pytest.mark.slow),
     ],
 )
-def test_outputs_of_a_private_input_are_private(genrm, call, source):
+def test_outputs_of_a_private_input_are_private(genrm, umask, source, call, mode, expected):
     """Nobody may read the outputs who may not read the input; the umask may take more."""
-    path = genrm.folder / "in.jsonl"
-    path.write_bytes(body())
-    if source.endswith(".gz"):
-        path = path.with_name(source)
-        path.write_bytes(gzip.compress(body()))
-    for mode, expected in (
-        (0o600, 0o600),
-        (0o644, 0o640),
-        (0o444, 0o640),
-    )[: 1 if source == "-" else 3]:
-        path.chmod(mode)
-        arguments = ("score", source, *LEXICAL, "-o", "out.jsonl")
-        if source == "-":
-            with path.open("rb") as stdin:
-                process = subprocess.run(
-                    [*COMMAND, *map(str, arguments)], stdin=stdin, cwd=genrm.folder, umask=0o027,
-                    env=genrm.environment(), capture_output=True, check=False,
-                )  # fmt: skip
-            assert process.returncode == 0, process.stderr
-        else:
-            before = os.umask(0o027)
-            try:
-                assert call(*arguments).code == 0
-            finally:
-                os.umask(before)
-        outputs = [path for path in genrm.folder.iterdir() if path.name.startswith("out.")]
-        assert {path.name: path.stat().st_mode & 0o777 for path in outputs} == dict.fromkeys(
-            ("out.jsonl", "out.comparisons.jsonl", "out.metrics.json"), expected
-        )
-        for output in outputs:
-            output.unlink()
+    genrm.rollouts().chmod(mode)
+    umask(0o027)
+    words = f"score {source} --offline -o out.jsonl"
+    if source == "-":
+        with (genrm.folder / "in.jsonl").open("rb") as stdin:
+            done = subprocess.run(
+                [*COMMAND, *words.split()], stdin=stdin, cwd=genrm.folder,
+                env=genrm.environment(), capture_output=True, check=False,
+            )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    else:
+        call(words).ended(0)
+    outputs = ("out.jsonl", "out.comparisons.jsonl", "out.metrics.json")
+    assert modes_in(genrm.folder, "out.") == dict.fromkeys(outputs, expected)
 
 
-def test_the_state_folder_is_private(genrm, call, judge_server):
+def test_the_state_folder_is_private(genrm, call, umask, judge_server):
     """Journals of streams are in a folder that only its user can enter."""
-    before = os.umask(0)
-    try:
-        assert call("score -", *at(judge_server), stdin=body()).code == 0
-    finally:
-        os.umask(before)
-    folder = genrm.state_folder / "genrm"
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    umask(0)
+    call("score - --no-probe", *judge_server.flags, stdin=BODY).ended(0)
+    assert modes_in(genrm.state_folder, "genrm") == {"genrm": 0o700}
+    assert set(modes_in(genrm.state_folder / "genrm", "").values()) == {0o600}
 
 
 def test_a_claim_beside_finished_outputs_that_is_held_is_left_alone(genrm, call):
     """Another run may be about to release it; the input is up to date all the same."""
-    path = genrm.folder / "in.jsonl"
-    path.write_bytes(body())
-    assert call("score", path, *LEXICAL).code == 0
+    genrm.rollouts()
+    call("score in.jsonl --offline").ended(0)
     lease = take_lease(str(genrm.folder / "in.scored.jsonl"), Store(), 60.0)
     assert isinstance(lease, Lease)
-    again = call("score", path, *LEXICAL)
-    assert again.code == 0
-    assert "up to date" in again.err
+    assert "up to date" in call("score in.jsonl --offline").ended(0).err
     lease.verify()
-
-
-def test_an_endpoint_that_is_not_s3_is_an_error(call):
-    """A web server that answers everything with a page: exit code 5 and no traceback, for a prefix
-    as well.
-    """
-    page = (200, {"Content-Type": "text/html"}, b"<html><body>Please sign in.</body></html>")
-    with listening(lambda _: page) as endpoint:
-        for name in ("rl/in.jsonl", "rl/"):
-            where = f"s3://bucket/{name}"
-            finished = call("score", where, *LEXICAL, AWS_ENDPOINT_URL=endpoint).ended(5)
-            assert "check the S3 endpoint" in " ".join(finished.err.split()), where

@@ -1,9 +1,8 @@
-import json
 import math
 from collections import defaultdict
 
 import pytest
-from genrm_process import Finished, Genrm, Json, read_lines
+from genrm_process import Finished, Genrm, Json
 
 from genrm_cli.verdicts import Reason
 
@@ -39,10 +38,10 @@ class SampleRun:
     def __init__(self, genrm: Genrm, finished: Finished) -> None:
         self.genrm = genrm
         self.finished = finished
-        self.before = read_lines(genrm.folder / "rollouts.jsonl")
-        self.after = read_lines(genrm.folder / "rollouts.scored.jsonl")
-        self.comparisons = read_lines(genrm.folder / "rollouts.comparisons.jsonl")
-        self.metrics: Json = json.loads((genrm.folder / "rollouts.metrics.json").read_bytes())
+        self.before = genrm.lines("rollouts.jsonl")
+        self.after = genrm.lines("rollouts.scored.jsonl")
+        self.comparisons = genrm.lines("rollouts.comparisons.jsonl")
+        self.metrics: Json = genrm.json("rollouts.metrics.json")
 
     def groups(self) -> dict[str, list[Json]]:
         """Collect the scored lines by group, in the group's order."""

@@ -8,7 +8,6 @@ from genrm_process import SAMPLE_DATA, make_rollouts, without_rewards
 
 from genrm_cli.verdicts import Reason
 
-LEXICAL = ("--judge", "lexical")
 # Values that a careless way through Python or a double would change.
 LONG_NUMBERS = (
     b'"big": 123456789012345678901234567890',
@@ -24,7 +23,7 @@ def test_numbers_and_texts_survive_to_the_byte(genrm, call):
         line % (b", ".join(LONG_NUMBERS), answer, TEXTS) for answer in (b"Because of that.", b"No.")
     ]
     (genrm.folder / "in.jsonl").write_bytes(b"".join(lines))
-    assert call("score in.jsonl --ignore-fields note", *LEXICAL).code == 0
+    call("score in.jsonl --ignore-fields note --offline").ended(0)
     scored = (genrm.folder / "in.scored.jsonl").read_bytes().splitlines()
     assert len(scored) == 2
     for after in scored:
@@ -36,7 +35,7 @@ def test_numbers_and_texts_survive_to_the_byte(genrm, call):
 def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm):
     """`score -` reads stdin and writes nothing but scored lines to stdout, and no file."""
     data = genrm.sample("rollouts.jsonl").read_bytes()
-    finished = genrm.run("score -", *LEXICAL, stdin=data).ended(0)
+    finished = genrm.run("score - --offline", stdin=data).ended(0)
     after = [json.loads(line) for line in finished.out.splitlines()]
     assert list(map(without_rewards, after)) == list(
         map(without_rewards, map(json.loads, data.splitlines()))
@@ -50,11 +49,10 @@ def test_a_pipe_takes_rollouts_in_and_gives_scored_lines_out(genrm):
 def test_a_file_can_be_scored_to_stdout(genrm, call):
     """`-o -` writes the lines that a file would get, and makes no files beside the input."""
     genrm.sample("rollouts.jsonl")
-    piped = call("score rollouts.jsonl -o - --quiet", *LEXICAL)
-    assert piped.code == 0
+    piped = call("score rollouts.jsonl -o - --quiet --offline").ended(0)
     assert piped.err == ""
     assert genrm.names() == {"rollouts.jsonl"}
-    assert call("score rollouts.jsonl", *LEXICAL).code == 0
+    call("score rollouts.jsonl --offline").ended(0)
     assert piped.out == (genrm.folder / "rollouts.scored.jsonl").read_bytes()
 
 
@@ -65,7 +63,7 @@ def test_a_reader_that_leaves_early_is_no_error(genrm):
     """
     genrm.write("in.jsonl", [{**line, "padding": "x" * 2_000} for line in make_rollouts(groups=50)])
     for quiet, told in (([], b"closed before all lines were written; exit 0\n"), (["-q"], b"")):
-        process = genrm.start("score in.jsonl -o -", *LEXICAL, *quiet)
+        process = genrm.start("score in.jsonl -o - --offline", *quiet)
         assert process.stdout is not None
         assert process.stderr is not None
         assert os.read(process.stdout.fileno(), 10)
@@ -83,7 +81,7 @@ def test_a_pipe_of_the_shell_is_an_output_too(genrm, call):
     """
     genrm.sample("rollouts.jsonl")
     (genrm.folder / "sink.jsonl").symlink_to(os.devnull)
-    call("score rollouts.jsonl -o sink.jsonl", *LEXICAL).ended(0)
+    call("score rollouts.jsonl -o sink.jsonl --offline").ended(0)
     assert genrm.names() == {"rollouts.jsonl", "sink.jsonl"}
     assert (genrm.folder / "sink.jsonl").is_symlink()
 

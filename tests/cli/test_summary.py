@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-from genrm_process import make_rollouts
 from msgspec.structs import fields
 
 from genrm_cli.cli.scoring.run_warnings import COUNTS
@@ -52,7 +51,7 @@ def test_the_last_line_has_the_exit_code(genrm, call, code, arguments):
     """However a run ends that has begun, errors come before the last line, and --json has one form,
     with the same exit code.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     if code == 6:
         genrm.write(
             "half.jsonl", [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")]
@@ -101,8 +100,8 @@ def test_reliability_is_said_in_words(genrm, call, capsys):
         (None, None, "unknown: "),
     ]
     for mean, interval, word in cases:
-        genrm.write("in.jsonl", make_rollouts())
-        call("score in.jsonl", *LEXICAL)
+        genrm.rollouts()
+        call("score in.jsonl --offline")
         metrics: dict[str, Any] = genrm.metrics()
         metrics["reliability"] |= {
             "count": int(mean is not None),
@@ -123,8 +122,8 @@ def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
         (0.2, ""),
     ]
     for mean, says in cases:
-        genrm.write("in.jsonl", make_rollouts())
-        call("score in.jsonl", *LEXICAL)
+        genrm.rollouts()
+        call("score in.jsonl --offline")
         metrics: dict[str, Any] = genrm.metrics()
         metrics["length_effect"] |= {"count": 9, "mean": mean}
         metrics["length_effect_interval"] = [mean - 0.1, mean + 0.1]
@@ -140,9 +139,9 @@ def test_rewards_that_follow_length_are_warned_of(genrm, call, capsys):
 
 def test_an_up_to_date_input_keeps_its_metrics_in_json(genrm, call):
     """A program that runs the same command again gets the same numbers."""
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     first, second = (
-        json.loads(call("score in.jsonl --json", *LEXICAL).out)["results"][0] for _ in range(2)
+        json.loads(call("score in.jsonl --json --offline").out)["results"][0] for _ in range(2)
     )
     assert first["status"] == "scored"
     assert second["status"] == "up to date"

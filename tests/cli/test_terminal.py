@@ -239,7 +239,7 @@ def test_json_holds_the_exact_texts(genrm, call):
 def test_a_name_begins_no_line_of_its_own(call):
     """A newline in a name cannot forge a message of genrm's."""
     name = "a\ngenrm: done: 1 file: 1 scored; exit 0\n.jsonl"
-    finished = call("score", name, "--judge", "lexical").ended(3)
+    finished = call("score --judge lexical", name).ended(3)
     assert not any(
         line.startswith("genrm: done: 1 file: 1 scored; exit 0")
         for line in finished.err.splitlines()

@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 import pytest
-from genrm_process import COMMAND, make_rollouts, read_lines
+from genrm_process import COMMAND, make_rollouts
 from processes import start_process
 
 LEXICAL = ("--judge", "lexical")
@@ -26,13 +26,13 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm, cal
     """
     alone = {"prompt": "Alone?", "completion": "Yes."}
     genrm.write("in.jsonl", [alone, *make_rollouts(groups=4, size=2)])
-    finished = call("score in.jsonl --limit 2 --json", *LEXICAL).ended(0)
+    finished = call("score in.jsonl --limit 2 --json --offline").ended(0)
     assert "a trial (--limit 2): 2 groups not scored" in finished.err
     metrics = metrics_of(finished)
     assert metrics["limit"] == 2
     assert metrics["groups_left_out"] == 2
     assert metrics["unscored_share"] == 0.0
-    lines = read_lines(genrm.folder / "in.scored.jsonl")
+    lines = genrm.lines("in.scored.jsonl")
     assert len(lines) == 9
     assert all(line["reward"] is not None for line in lines[1:5])
     assert [line["reward"] for line in lines[5:]] == [None] * 4
@@ -43,7 +43,7 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
     """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes
     exactly those.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=2))
+    genrm.rollouts(3, 2)
     judge = (*judge_server.flags, "--no-probe")
     assert metrics_of(call("score in.jsonl --limit 1 --json", *judge))["calls"] == 2
     dry = json.loads(call("score in.jsonl --dry-run --json", *judge).out)
@@ -58,32 +58,32 @@ def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
 
 def test_a_trial_never_replaces_a_full_result(genrm, call):
     """A trial over an input that was scored in full is refused; --force replaces the result."""
-    genrm.write("in.jsonl", make_rollouts())
-    assert call("score in.jsonl", *LEXICAL).code == 0
+    genrm.rollouts()
+    call("score in.jsonl --offline").ended(0)
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
-    refused = call("score in.jsonl --limit 1", *LEXICAL).ended(2)
+    refused = call("score in.jsonl --limit 1 --offline").ended(2)
     assert "a full run, which a trial (--limit) must not replace" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
-    assert call("score in.jsonl --limit 1 --force", *LEXICAL).code == 0
+    call("score in.jsonl --limit 1 --force --offline").ended(0)
 
 
 def test_fewer_verdicts_never_replace_more_unasked(genrm, call):
     """A run with fewer rings over the same file finds it up to date, and is refused if it would
     also change what rewards are; one with as many or more goes on; --force replaces the result.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=3, size=6))
-    call("score in.jsonl --ring-k 2", *LEXICAL).ended(0)
+    genrm.rollouts(3, 6)
+    call("score in.jsonl --ring-k 2 --offline").ended(0)
     before = (genrm.folder / "in.scored.jsonl").read_bytes()
-    current = call("score in.jsonl", *LEXICAL).ended(0)
+    current = call("score in.jsonl --offline").ended(0)
     has = "it has --ring-k 2, 36 verdicts, which is more than these settings ask for"
     assert f"in.jsonl is up to date ({has}): in.scored.jsonl; use --force" in current.err
-    refused = call("score in.jsonl --advantage unit", *LEXICAL).ended(2)
+    refused = call("score in.jsonl --advantage unit --offline").ended(2)
     assert "it has 36 verdicts, and these settings ask for 18 of them" in refused.err
     assert "--force" in refused.err
     assert (genrm.folder / "in.scored.jsonl").read_bytes() == before
-    call("score in.jsonl --ring-k 2 --advantage unit", *LEXICAL).ended(0)
-    call("score in.jsonl --ring-k 2.5", *LEXICAL).ended(0)
-    call("score in.jsonl --force", *LEXICAL).ended(0)
+    call("score in.jsonl --ring-k 2 --advantage unit --offline").ended(0)
+    call("score in.jsonl --ring-k 2.5 --offline").ended(0)
+    call("score in.jsonl --force --offline").ended(0)
     assert genrm.metrics()["ring_k"] == 1
 
 
@@ -91,7 +91,7 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
     """A dry run reads the files: one without a rollout has failed, with 3, and the others have
     their cost.
     """
-    genrm.write("good.jsonl", make_rollouts(groups=1, size=3))
+    genrm.rollouts(1, 3, name="good.jsonl")
     (genrm.folder / "bad.jsonl").write_text("<html>")
     prices = ["--price-in", "1", "--price-out", "1"]
     judge = ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
@@ -99,7 +99,7 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
     out = finished.out.decode()
     assert re.search(r"  3 comparisons: 3 calls to make, .* cost about 0\.01\n", out)
     assert "failed: bad.jsonl: HTML or XML" in out
-    lexical = call("score good.jsonl --dry-run", *LEXICAL).out.decode()
+    lexical = call("score good.jsonl --dry-run --offline").out.decode()
     assert "3 comparisons: 0 calls to make\n" in lexical
 
 
@@ -113,7 +113,7 @@ def test_a_dry_run_says_which_file_cannot_be_read(genrm, call):
 )
 def test_a_new_file_in_a_folder_is_scored_on_a_terminal(genrm, options, code):
     """Where a person watches, a file is never too new, unless --min-age says so."""
-    genrm.write("in.jsonl", make_rollouts())
+    genrm.rollouts()
     ours, theirs = os.openpty()
     command = [*COMMAND, "score", ".", *LEXICAL, *options]
     child = start_process(
@@ -142,7 +142,7 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, judge_server):
     """It scores 30 groups in two rings and says mode, rings, reliability and cost; the whole run
     asks for the rest only.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
+    genrm.rollouts(32, 5)
     judge = (*judge_server.flags, "--profile", "nemotron")
     finished = call("score in.jsonl", *judge, *QUICK).ended(0)
     advice = json.loads(finished.out)["recommendation"]
@@ -171,7 +171,7 @@ def test_a_quick_trial_tries_both_modes_of_a_chat_model(
     """Ten groups in the other mode show whether both agree, and which has less left to pay; only
     their verdicts are kept.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=32, size=5))
+    genrm.rollouts(32, 5)
     finished = call("score in.jsonl", *judge_server.flags, "--judging", given, *QUICK).ended(0)
     assert f"trying --judging {other} on up to 10 groups" in finished.err
     assert judge_server.stats()["requests"] == requests
@@ -187,7 +187,7 @@ def test_a_quick_trial_tries_both_modes_of_a_chat_model(
 
 def test_a_mode_that_is_paid_for_is_kept(genrm, call, judge_server):
     """Of six groups, a trial asks about all in both modes: neither has anything left to pay."""
-    genrm.write("in.jsonl", make_rollouts(groups=6, size=5))
+    genrm.rollouts(6, 5)
     finished = call("score in.jsonl", *judge_server.flags, *QUICK).ended(0)
     mode = json.loads(finished.out)["recommendation"]["mode"]
     assert mode.startswith("pairwise, as in the trial; rewards of both modes correlate")
@@ -195,7 +195,7 @@ def test_a_mode_that_is_paid_for_is_kept(genrm, call, judge_server):
 
 def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, call, judge_server):
     """With one small group, the reliability is unknown and says what would show it."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     judge = (*judge_server.flags, "--profile", "nemotron")
     advice = json.loads(call("score in.jsonl", *judge, *QUICK).ended(0).out)["recommendation"]
     assert advice.keys() == {"mode", "rings", "reliability", "cost", "next"}
@@ -207,9 +207,9 @@ def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
     """Of a file of few groups it recommends no fewer rings than it asked: the whole run makes no
     call, and knows the same of the judge.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=6, size=8))
+    genrm.rollouts(6, 8)
     judge = (*judge_server.flags, "--profile", "nemotron")
-    finished = call("score", "in.jsonl", *judge, *QUICK).ended(0)
+    finished = call("score in.jsonl", *judge, *QUICK).ended(0)
     tried = genrm.metrics()["reliability"]["mean"]
     advice = json.loads(finished.out)["recommendation"]
     assert advice["rings"].startswith("--ring-k 2")
@@ -217,7 +217,7 @@ def test_a_trial_of_all_groups_keeps_its_reliability(genrm, call, judge_server):
     assert advice["next"].startswith("next: genrm ")
     assert finished.err.splitlines()[-2] == advice["next"]
     asked = judge_server.stats()["requests"]
-    call("score", "in.jsonl", *judge, "--ring-k", 2).ended(0)
+    call("score in.jsonl --ring-k 2", *judge).ended(0)
     assert judge_server.stats()["requests"] == asked
     assert genrm.metrics()["reliability"]["mean"] == tried
 
@@ -276,8 +276,8 @@ def test_what_trials_promise_holds_for_the_whole_file(genrm, call, judge_server,
 def test_a_quick_trial_is_of_one_file(genrm, call):
     """Several files, and a dry run, are refused before any call."""
     for name in ("a.jsonl", "b.jsonl"):
-        genrm.write(name, make_rollouts(groups=1, size=2))
-    several = call("score a.jsonl b.jsonl --quick", *LEXICAL).ended(2)
+        genrm.rollouts(1, 2, name=name)
+    several = call("score a.jsonl b.jsonl --quick --offline").ended(2)
     assert several.err == "genrm: error: --quick takes one file; name one.\n"
-    dry = call("score a.jsonl --quick --dry-run", *LEXICAL).ended(2)
+    dry = call("score a.jsonl --quick --dry-run --offline").ended(2)
     assert dry.err == "genrm: error: --quick has no effect with --dry-run; omit it.\n"

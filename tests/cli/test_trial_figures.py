@@ -1,7 +1,6 @@
 """What `--quick` recommends, figure by figure, of trials whose figures all differ."""
 
 import pytest
-from genrm_process import make_rollouts
 from scored_lines import metrics, read_lines, write_lines
 
 from genrm_cli.cli.scoring.trial import recommend, trial_settings
@@ -30,7 +29,7 @@ def advised(genrm, call, judge_server, capsys):
     """Return what is recommended after a trial, for a run on a file of some groups."""
 
     def run(record, groups=2, size=5, **settings):
-        genrm.write("in.jsonl", make_rollouts(groups=groups, size=size))
+        genrm.rollouts(groups, size)
         judge = {"base_url": (judge_server.base_url,), "model": "m", "probe": False}
         return recommend(record, "in.jsonl", settings_from(**judge, **settings), (), {})
 
@@ -123,9 +122,9 @@ def test_another_mode_is_taken_if_it_agrees_and_costs_less(
     Where the trial cannot tell two of the five in two groups, the modes may agree, and are not
     shown to.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=40, size=5))
+    genrm.rollouts(40, 5)
     trial = ("--limit", 4, "--ring-k", 2, "--no-probe")
-    call("score", "in.jsonl", *judge_server.flags, *trial).ended(0)
+    call("score in.jsonl", *judge_server.flags, *trial).ended(0)
     if is_shaken:
         path = genrm.folder / "in.scored.jsonl"
         lines = read_lines(path)

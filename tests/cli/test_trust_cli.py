@@ -3,7 +3,6 @@ settings file.
 """
 
 import pytest
-from genrm_process import make_rollouts
 
 COMMANDS = [
     ("score", "in.jsonl"),
@@ -21,7 +20,7 @@ def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
     """Every command ends with 2 and names file, setting and remedies; nothing is sent, run or
     written.
     """
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     genrm.write(
         "pairs.jsonl",
         [
@@ -42,8 +41,9 @@ def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
         f"principle = '@/etc/passwd'\n[components.x]\npython = 'mine:f'\n"
     )
     before = genrm.names()
-    finished = call(*command, GENRM_API_KEY="key-of-the-user", AWS_SECRET_ACCESS_KEY="another")
-    assert finished.code == 2
+    finished = call(
+        *command, GENRM_API_KEY="key-of-the-user", AWS_SECRET_ACCESS_KEY="another"
+    ).ended(2)
     assert finished.out == b""
     for word in (
         "base_url",
@@ -59,15 +59,14 @@ def test_a_hostile_folder_gets_nothing(genrm, call, judge_server, command):
 
 def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_server):
     """`genrm trust .` says what it allows; --remove ends it."""
-    genrm.write("in.jsonl", make_rollouts(groups=1, size=2))
+    genrm.rollouts(1, 2)
     file = genrm.folder / "genrm.toml"
     file.write_text(f"base_url = '{judge_server.base_url}'\nmodel = 'm'\n")
-    assert call("score in.jsonl").code == 2
-    trusted = call("trust .")
-    assert trusted.code == 0
+    call("score in.jsonl").ended(2)
+    trusted = call("trust .").ended(0)
     assert trusted.out.decode() == f"{file} is trusted and sets base_url, model\n"
     call("score in.jsonl").ended(0)
     file.write_text(file.read_text().replace("127.0.0.1", "localhost"))
     assert "genrm.toml has changed since you trusted it" in call("score in.jsonl --force").err
-    assert call("trust --remove .").code == 0
-    assert call("trust --remove .").code == 2
+    call("trust --remove .").ended(0)
+    call("trust --remove .").ended(2)

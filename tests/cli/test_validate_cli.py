@@ -39,15 +39,14 @@ def test_a_plan_is_what_a_run_then_does(genrm, call):
 def test_strict_ends_with_3_if_there_are_problems(genrm, call):
     """With --strict problems decide the exit code; the report is printed all the same."""
     genrm.sample("bad-lines.jsonl")
-    genrm.write("good.jsonl", make_rollouts())
+    genrm.rollouts(name="good.jsonl")
     bad = call("validate bad-lines.jsonl --strict").ended(3)
     assert b"(lines 4, 7)" in bad.out
-    as_json = call("validate bad-lines.jsonl --strict --json")
-    assert as_json.code == 3
+    as_json = call("validate bad-lines.jsonl --strict --json").ended(3)
     assert json.loads(as_json.out)["rejected_lines"] == 6
     assert "bad-lines.jsonl: 6 bad lines (line 4: not JSON" in as_json.err
     assert "and 1 duplicate rollouts (line 11), refused by --strict" in as_json.err
-    assert call("validate good.jsonl --strict").code == 0
+    call("validate good.jsonl --strict").ended(0)
 
 
 ROLLOUTS = make_rollouts()
@@ -111,8 +110,7 @@ def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call):
         genrm.write("in.jsonl", lines)
         finished = call("validate in.jsonl", *options).ended(3)
         assert says in finished.err, case
-        as_json = call("validate in.jsonl --json", *options)
-        assert as_json.code == 3, case
+        as_json = call("validate in.jsonl --json", *options).ended(3)
         assert json.loads(as_json.out)["can_be_scored"] is False, case
 
 
@@ -123,8 +121,7 @@ def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):
     (genrm.folder / "runs").mkdir()
     genrm.write("runs/a.jsonl", ROLLOUTS)
     genrm.write("runs/b.jsonl", ROLLOUTS[:4])
-    good = call("validate runs")
-    assert good.code == 0
+    good = call("validate runs").ended(0)
     assert good.err == ""
     out = good.out.decode()
     assert "runs/a.jsonl\n  completion; 8 rollouts in 2 groups\n  8 comparisons: 8 calls" in out
