@@ -163,13 +163,9 @@ def test_the_references_reading_is_not_for_them(genrm, call, judge_server, profi
     """
     genrm.rollouts(1)
     url = judge_server.base_url
-    judges = [
-        f"score in.jsonl --base-url {url}",
-        "validate in.jsonl",
-        f"compare a b --base-url {url}",
-    ]
-    for judge in judges:
-        finished = call(f"{judge} --model m --compat nemo-gym --profile {profile}").ended(2)
+    judge = f"--base-url {url}"
+    for command in (f"score in.jsonl {judge}", "validate in.jsonl", f"compare a b {judge}"):
+        finished = call(f"{command} --model m --compat nemo-gym --profile {profile}").ended(2)
         assert f"the profile {profile} does not ask for" in finished.err
     judge = f'[[judge]]\nmodel = "a"\nprofile = "{profile}"\nbase_url = "{url}"'
     (genrm.folder / "genrm.toml").write_text(judge)

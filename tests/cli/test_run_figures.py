@@ -89,7 +89,7 @@ def run(tmp_path_factory):
 
     with answering_each(answer) as (url, _):
         judge = ("--base-url", f"{url}/v1", "--model", "m", "--profile", "nemotron", "--no-probe")
-        done = call("score in.jsonl --both-orders", *judge, *PRICES)
+        done = call("score", "in.jsonl", *judge, "--both-orders", *PRICES)
     return folder, done, call
 
 
@@ -221,7 +221,7 @@ def test_the_report_has_every_figure(run):
     much.
     """
     _, _, call = run
-    made = call("report in.scored.jsonl -o r.html --json", *PRICES).ended(0)
+    made = call("report", "in.scored.jsonl", "-o", "r.html", "--json", *PRICES).ended(0)
     [found] = json.loads(made.out)["runs"]
     for name, expected in REPORT.items():
         shown = [found[name][part] for part in ("value", "count", "of") if part in found[name]]
@@ -287,7 +287,7 @@ def test_the_manifest_has_every_figure(run):
     """
     folder, _, call = run
     to = ("--to", "trl-dpo", "--pairs", "compared", "-o", "rows.jsonl")
-    said = call("export in.scored.jsonl", *to).ended(0).err
+    said = call("export", "in.scored.jsonl", *to).ended(0).err
     found = json.loads((folder / "rows.manifest.json").read_bytes())
     assert {name: found[name] for name in MANIFEST} == MANIFEST
     for path, expected in DISTRIBUTIONS.items():
@@ -298,7 +298,7 @@ def test_the_manifest_has_every_figure(run):
         assert list(of.values()) == pytest.approx(list(expected)), path
     assert "rows: 30 train; from 33 rollouts in 9 groups" in said
     assert "longer answer chosen in 76.7 % of the pairs of unequal length" in said
-    few = call("export in.scored.jsonl --force --max-pairs-per-prompt 1", *to)
+    few = call("export", "in.scored.jsonl", *to, "--force", "--max-pairs-per-prompt", 1)
     assert "rows: 7 train" in few.ended(0).err
 
 

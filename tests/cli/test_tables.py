@@ -33,3 +33,10 @@ def test_columns_without_text_take_no_part():
     table = Table([*names("pair"), *numbers("wins", "ties"), *names("")])
     table.add("a-policy against another-one", "50.0 %", "2", "")
     assert [line.plain for line in table.iter_lines(34)][-1].split()[-1] == "2"
+
+
+def test_names_in_tables_are_plain_text():
+    """A cell such as [/b] is not read as markup."""
+    table = Table([*names("[/b]"), *numbers("n")])
+    table.add("[/b]", "1")
+    assert [line.plain for line in table.iter_lines(None)] == ["[/b]  n", "[/b]  1"]
