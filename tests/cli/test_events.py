@@ -9,28 +9,14 @@ from genrm_process import read_lines
 from genrm_cli.cli.events import Events
 from genrm_cli.errors import JudgeError
 
-PLAN = {
-    "planned": 12_000,
-    "known": 0,
-    "calls": 12_000,
-    "tokens_in": 9_000_000,
-    "tokens_out": 18_000_000,
-}
-PLAN |= {
-    "tokens_from": "text lengths",
-    "cost": None,
-    "time_s": None,
-}
-
 
 def logged(path):
     """Read a log; every line must have a time and the name of an event."""
     lines = read_lines(path)
-    for line in lines:
-        assert abs(line["time"] - time.time()) < 600
-        assert isinstance(line["event"], str)
-    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
-    return lines
+    times = [line["time"] for line in lines]
+    assert times == sorted(times)
+    assert abs(times[0] - time.time()) < 600
+    return {line["event"]: line for line in lines}
 
 
 def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
@@ -38,19 +24,14 @@ def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
     said aloud.
     """
     genrm.rollouts(2, 3)
-    log = genrm.folder / "events.jsonl"
-    finished = call("score in.jsonl", *judge_server.flags, "--log-json", log).ended(0)
-    judge, plan, probing, probe, *_, end = logged(log)
-    events = ["judge", "plan", "probing", "probe", "end"]
-    assert [each["event"] for each in (judge, plan, probing, probe, end)] == events
-    assert judge["model"] == "m"
-    assert judge["profile"] == "nemotron-plain"
-    assert judge["profile_from"] == "default"
-    assert plan["planned"] == 6
-    assert plan["known"] == 0
-    assert plan["calls"] == 6
-    assert probe["warning"] is None
-    assert end["error"] is None
+    finished = call("score in.jsonl --log-json events.jsonl", *judge_server.flags).ended(0)
+    events = logged(genrm.folder / "events.jsonl")
+    assert [*events][:4] == ["judge", "plan", "probing", "probe"]
+    assert [*events][-1] == "end"
+    judge = {"model": "m", "profile": "nemotron-plain", "profile_from": "default"}
+    assert events["judge"] | judge == events["judge"]
+    assert events["plan"] | {"planned": 6, "known": 0, "calls": 6} == events["plan"]
+    assert (events["probe"]["warning"], events["end"]["error"]) == (None, None)
     assert "6 comparisons: 6 calls to make, at most 12 if comparisons fail, about " in finished.err
 
 
@@ -60,23 +41,10 @@ def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
     """
     genrm.rollouts(2, 3)
     judge_server.behave(fault={"status": 500})
-    log = genrm.folder / "events.jsonl"
-    arguments = (
-        *judge_server.flags,
-        "--log-json",
-        log,
-        "--no-probe",
-    )
-    finished = call("score in.jsonl --give-up-after 0.2 --retries 20", *arguments).ended(4)
-    events = {line["event"]: line for line in logged(log)}
-    assert list(events) == [
-        "judge",
-        "plan",
-        "endpoint_down",
-        "paused",
-        "file",
-        "end",
-    ]
+    score = "score in.jsonl --no-probe --give-up-after 0.2 --retries 20 --log-json events.jsonl"
+    finished = call(score, *judge_server.flags).ended(4)
+    events = logged(genrm.folder / "events.jsonl")
+    assert [*events] == ["judge", "plan", "endpoint_down", "paused", "file", "end"]
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
     assert "500" in events["endpoint_down"]["detail"]
     assert events["paused"]["give_up_after_s"] == 0.2
@@ -88,31 +56,23 @@ def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
 def test_a_run_without_a_journal_promises_none(genrm, call, judge_server):
     """What continues a stopped run is said only where there is a journal."""
     genrm.rollouts(2, 3)
-    limited = ("score", "in.jsonl", *judge_server.flags, "--no-probe", "--max-calls", 1, "--force")
+    limited = ("score in.jsonl --no-probe --max-calls 1 --force", *judge_server.flags)
     assert "verdicts in the journal are not asked again" in call(*limited).ended(6).err
     without = call(*limited, "--no-journal").ended(6).err
     assert "verdicts in the journal" not in without
     assert "the next run asks all again: omit --no-journal" in without
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("--max-calls", 0),
-        ("--max-total-tokens", 0),
-        ("--deadline", "0.001"),
-    ],
-)
+@pytest.mark.parametrize("option", ["--max-calls 0", "--max-total-tokens 0", "--deadline 0.001"])
 def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, option):
     """A budget of nothing, or a deadline that is over when the input has been read, costs no call,
     not even a probe.
     """
     genrm.rollouts(2, 3)
-    call("score in.jsonl", *judge_server.flags, *option).ended(6)
+    call(f"score in.jsonl {option}", *judge_server.flags).ended(6)
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
-    assert metrics["partial"] is True
-    assert metrics["calls"] == 0
+    assert (metrics["partial"], metrics["calls"]) == (True, 0)
     assert metrics["failures_by_kind"] == {"not_asked": 6}
 
 
@@ -125,12 +85,12 @@ def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(genrm, call, jud
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call, judge_server):
+def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call):
     """When no line can be written any more, that is said once, and the verdicts are worth more than
     the log.
     """
     genrm.rollouts(1, 3)
-    finished = call("score in.jsonl --log-json /dev/full", *judge_server.flags).ended(0)
+    finished = call("score in.jsonl --offline --log-json /dev/full").ended(0)
     assert finished.err.count("--log-json /dev/full: No space left on device; no more events") == 1
 
 
@@ -140,4 +100,4 @@ def test_the_end_names_what_ended_the_run(tmp_path, error):
     log = tmp_path / "events.jsonl"
     with pytest.raises(type(error)), Events(str(log)):
         raise error
-    assert logged(log)[-1]["error"] == f"{type(error).__name__}: {error}"
+    assert logged(log)["end"]["error"] == f"{type(error).__name__}: {error}"

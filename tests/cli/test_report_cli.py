@@ -1,3 +1,5 @@
+"""`genrm report`: what it recognises and refuses, what appears on disk, and what the page holds."""
+
 import json
 import re
 
@@ -7,27 +9,21 @@ from hostile_texts import TEXTS
 from report_pages import unpacked
 from scored_lines import scored, verdict, write_lines
 
-GROUP = [
-    scored("best answer", 5.0, size=3),
-    scored("middle", 3.0, index=1, size=3),
-    scored("low", 1.0, index=2, size=3),
-]
-FAILURE = {
-    "score_1": None,
-    "score_2": None,
-    "ranking": None,
-    "failure": {"kind": "timeout", "detail": "after 1 s"},
-}
-
 
 @pytest.fixture
-def run(genrm):
-    """Give a test a scored group with comparisons."""
-    write_lines(
-        genrm.folder / "x.comparisons.jsonl",
-        [verdict(0, 1, 5, 2, reply="The first."), verdict(1, 2, 4, 1)],
-    )
-    return write_lines(genrm.folder / "x.scored.jsonl", GROUP)
+def page_of(genrm, call):
+    """Return the page of scored lines and comparisons."""
+
+    def run(lines, asked, words=""):
+        genrm.write("x.scored.jsonl", lines)
+        genrm.write("x.comparisons.jsonl", asked)
+        call(f"report x.scored.jsonl -o out.html --force {words}").ended(0)
+        return genrm.text("out.html")
+
+    return run
+
+
+PAIR = [scored("best", 5.0), scored("low", 1.0, index=1)]
 
 
 @pytest.mark.slow
@@ -43,24 +39,22 @@ def test_the_page_of_the_sample_is_small_and_says_who_judged(genrm, call):
     assert len(unpacked(page, "index")["groups"]) == 7
 
 
-def test_an_existing_page_is_replaced_on_demand_only(run, call, genrm):
+def test_an_existing_page_is_replaced_on_demand_only(call, genrm):
     """Nobody loses a page; --force replaces it."""
-    call("report", run).ended(0)
-    call("report", run).ended(2)
-    call("report --force", run).ended(0)
+    genrm.write("x.scored.jsonl", PAIR)
+    for force, code in (("", 0), ("", 2), ("--force", 0)):
+        call(f"report x.scored.jsonl {force}").ended(code)
     assert "x.report.html" in genrm.names()
 
 
-def test_foreign_texts_stay_data(genrm, call):
+def test_foreign_texts_stay_data(page_of):
     """The page's markup holds no text of a rollout: those lie in compressed blocks, keys and names
     are escaped.
     """
     texts = [*TEXTS, "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"]
     key = "<b onmouseover=alert(1)>'\"&"
     lines = [scored(text, float(place), group=key, index=place) for place, text in enumerate(texts)]
-    write_lines(genrm.folder / "x.scored.jsonl", lines)
-    call("report x.scored.jsonl -o out.html").ended(0)
-    page = genrm.text("out.html")
+    page = page_of(lines, [])
     assert page.count("<script") == 3  # the index, one block, our own
     assert "onerror=alert" not in page
     assert "<b onmouseover" not in page
@@ -68,81 +62,121 @@ def test_foreign_texts_stay_data(genrm, call):
     assert shown == texts[-2:]
 
 
-def test_the_policy_allows_our_own_script_and_no_request(run, call, genrm):
+def test_the_policy_allows_our_own_script_and_no_request(page_of):
     """Nothing is fetched, and inline handlers do not run: the script is allowed by its hash."""
-    call("report -o out.html", run)
-    page = genrm.text("out.html")
-    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
-    assert policy is not None
-    assert "default-src &#39;none&#39;; script-src &#39;sha256-" in policy[1]
-    assert "unsafe" not in policy[1]
+    page = page_of(PAIR, [])
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "default-src &#39;none&#39;; script-src &#39;sha256-" in policy
+    assert "unsafe" not in policy
     assert re.findall(r'(?:src|href)="(?!#)', page) == []
 
 
-def test_a_page_is_masked_as_a_judge_is(genrm, call):
+def test_a_page_is_masked_as_a_judge_is(page_of):
     """--redact-pattern masks prompts, responses and replies, and the page says whether masking was
     on.
     """
-    write_lines(
-        genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 5, 2, reply="jo@example.org wins")]
-    )
-    lines = [
-        scored(f"Write to jo@example.org {n}", float(n), index=n, prompt="Who is jo@example.org?")
-        for n in (0, 1)
-    ]
-    write_lines(genrm.folder / "x.scored.jsonl", lines)
-    call("report x.scored.jsonl -o plain.html")
-    call("report x.scored.jsonl -o masked.html --redact-pattern email")
-    plain, masked = (genrm.text(f"{name}.html") for name in ("plain", "masked"))
-    assert "not masked" in plain
+    asked = [verdict(0, 1, 5, 2, reply="jo@example.org wins")]
+    text = "Write to jo@example.org"
+    lines = [scored(f"{text} {n}", n, index=n, prompt="Who is jo@example.org?") for n in (0, 1)]
+    assert "not masked" in page_of(lines, asked)
+    masked = page_of(lines, asked, "--redact-pattern email")
     assert "are masked (email)" in masked
     group = json.dumps(unpacked(masked, "block-0"))
-    assert "jo@example.org" not in group
+    assert "jo@example.org" not in group + json.dumps(unpacked(masked, "index"))
     assert group.count("[EMAIL]") == 4
-    assert "jo@example.org" not in json.dumps(unpacked(masked, "index"))
 
 
-def test_the_terminal_shows_rewards_verdicts_and_words(run, call):
-    """`genrm show` prints the matrix of a scored group with dots where nothing was asked, and the
-    judge's words.
+def test_names_are_masked_as_texts_are(genrm, call):
+    """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay
+    two groups.
     """
-    shown = call("show", run).out.decode()
-    assert "=== group task:1: 3 rollouts" in shown
-    assert re.search(r"^0 +\. +5-2 +\.$", shown, re.MULTILINE)
-    assert "on 0 and 1: scores 5 and 2" in shown
-    assert "The first." in shown
+    keys = ["jo@example.org", "al@example.org"]
+    named = {"size": 1, "judge": "m@example.org"}
+    lines = [scored("a", None, group=key, reason_text=f"asked {key}", **named) for key in keys]
+    genrm.write("x.scored.jsonl", lines)
+    asked = [verdict(0, 1, 5, 2, group=key, judge=key) for key in keys]
+    genrm.write("x.comparisons.jsonl", asked)
+    done = call("report x.scored.jsonl -o out.html --redact-pattern email --json")
+    page = genrm.text("out.html")
+    index = unpacked(page, "index")
+    packed = json.dumps([index, unpacked(page, "block-0")])
+    shown = call("show x.scored.jsonl --limit 9 --redact-pattern email").out
+    assert "@example.org" not in (done.out + shown).decode() + page + packed
+    assert [row[0] for row in index["groups"]] == ["[EMAIL]", "[EMAIL] (2)"]
+    assert json.loads(done.out)["runs"][0]["unscored"] == {"incomplete": 2}
 
 
-@pytest.fixture
-def unreliable(genrm):
-    """Give a test three groups of different reliability, one of them with a failed comparison."""
-    lines = [scored("a", 1.0, group=f"task:{n}", reliability=n / 10) for n in (3, 1, 2)]
-    write_lines(
-        genrm.folder / "x.comparisons.jsonl", [verdict(0, 1, 0, 0, group="task:3") | FAILURE]
-    )
-    return write_lines(genrm.folder / "x.scored.jsonl", lines)
+EMPTY = "x.scored.jsonl: it is empty; expected an output of `genrm score`"
+TORN = "x.scored.jsonl: none of its 1 lines is scored (line 1: not JSON"
 
 
 @pytest.mark.parametrize(
-    ("options", "keys"),
+    ("name", "content", "message"),
     [
-        (("--worst", "2"), ["task:1", "task:2"]),
-        (("--failures", "--limit", "9"), ["task:3"]),
-        (("--failures", "--worst", "3"), ["task:3"]),
+        ("scored.jsonl", "", EMPTY),
+        ("scored.jsonl", "no\n", TORN),
+        ("scored.jsonl", '{"prompt": "a", "response": "b"}\n', EMPTY[28:]),
+        ("comparisons.jsonl", '{"group": "task:1"}', "line 1: Object missing required field"),
+        ("metrics.json", '{"format": 2}', "x.metrics.json: Invalid enum value 2 - at `$.format`;"),
+        ("journal.sqlite", "not SQLite, but long " * 20, "It is damaged or not a journal"),
     ],
 )
-def test_the_terminal_finds_failures_and_the_worst(options, keys, unreliable, call):
-    """--worst shows the least reliable groups first, --failures those with failed comparisons."""
-    shown = call("show", unreliable, *options).out.decode()
-    assert re.findall(r"=== group (task:\d)", shown) == keys
-    assert ("no verdict: timeout (after 1 s)" in shown) == ("task:3" in keys)
+def test_what_cannot_be_read_is_named_with_a_remedy(call, genrm, name, content, message):
+    """The file, the line and what to do are said, and no page appears."""
+    genrm.write("x.scored.jsonl", PAIR)
+    genrm.write("x.comparisons.jsonl", [verdict(0, 1, 5, 2, journal_key="00")])
+    (genrm.folder / f"x.{name}").write_text(content)
+    done = call("report x.scored.jsonl -o out.html")
+    assert done.code in (3, 5)
+    assert message in done.err
+    assert "out.html" not in genrm.names()
 
 
-def test_the_terminal_says_that_no_group_is_found(run, call):
-    """Without failures, --failures prints no group and says so; without scores, it is refused."""
-    found = call("show --failures", run)
-    assert (found.code, found.out) == (0, b"")
-    assert "no group has a failed comparison" in found.err
-    for options in (["--worst", "1"], ["--failures"]):
-        call("show", SAMPLE_DATA / "rollouts.jsonl", *options).ended(2)
-        call("show --as-judge", run, *options).ended(2)
+def test_lines_that_cannot_be_read_are_counted(call, genrm):
+    """A torn scored file is reported on as far as it goes; page, figures and message say so."""
+    with write_lines(genrm.folder / "x.scored.jsonl", PAIR).open("a") as file:
+        file.write('{"messages": [')
+    done = call("report x.scored.jsonl -o out.html --json").ended(0)
+    assert "1 line could not be read" in done.err
+    assert json.loads(done.out)["runs"][0]["rejected_lines"] == 1
+    assert "1 line could not be read." in genrm.text("out.html")
+
+
+@pytest.fixture
+def replies_of(genrm, call):
+    """Return the judge's words about the first group of a page."""
+
+    def run():
+        call("report in.scored.jsonl -o out.html --force").ended(0)
+        asked = unpacked(genrm.text("out.html"), "block-0")[0]["comparisons"]
+        return [each.get("reply") for each in asked]
+
+    return run
+
+
+def test_words_come_from_the_journal_beside_the_output(genrm, call, judge_server, replies_of):
+    """The page and the terminal show the replies that the comparisons lack. Where the journal holds
+    another verdict on the request, as after `journal prune`, its reply does not belong.
+    """
+    genrm.rollouts(1, 3)
+    call("score in.jsonl --profile nemotron --no-probe -q", *judge_server.flags).ended(0)
+    assert all("response_1_analysis" in reply for reply in replies_of())
+    assert call("show in.scored.jsonl").out.count(b"response_1_analysis") == 3
+    others = [{"score_1": 1.5}, {"journal_key": "not hex"}, {"journal_key": "00"}]
+    asked = genrm.lines("in.comparisons.jsonl")
+    changed = [line | other for line, other in zip(asked, others, strict=True)]
+    genrm.write("in.comparisons.jsonl", changed)
+    assert replies_of() == [None] * 3
+
+
+def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
+    """After --max-calls the figures tell comparisons without an answer from those that were never
+    asked.
+    """
+    genrm.rollouts(4, 3)
+    call("score in.jsonl --profile nemotron --no-probe -q --max-calls 5", *judge_server.flags)
+    [run] = json.loads(call("report in.scored.jsonl -o out.html --json").out)["runs"]
+    assert (run["verdicts"], run["not_asked"], run["failures"]) == (5, 7, {})
+    assert (run["failed"]["count"], run["failed"]["of"]) == (0, 5)
+    assert "7 planned comparisons were not asked." in [each["text"] for each in run["reasons"]]
+    assert "max_calls stopped the run" in run["partial"]

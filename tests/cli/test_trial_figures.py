@@ -1,7 +1,7 @@
 """What `--quick` recommends, figure by figure, of trials whose figures all differ."""
 
 import pytest
-from scored_lines import metrics, read_lines, write_lines
+from scored_lines import metrics
 
 from genrm_cli.cli.scoring.trial import recommend, trial_settings
 from genrm_cli.scored.run_record import RunRecord
@@ -99,13 +99,13 @@ LABELS = "genrm eval --compare-modes measures which is right more often"
         (
             False,
             {},
-            f"--judging listwise: {AGREE}, and it takes 25,138 tokens more where pairwise takes "
-            f"211,159; {LABELS}",
+            f"--judging listwise: {AGREE}, and it takes 5,028 tokens more where pairwise takes "
+            f"70,386; {LABELS}",
         ),
         (
             False,
             {"price_in": 1.0, "price_out": 7.0},
-            f"--judging listwise: {AGREE}, and it takes 0.04 more where pairwise takes 0.30; "
+            f"--judging listwise: {AGREE}, and it takes 0.01 more where pairwise takes 0.10; "
             f"{LABELS}",
         ),
         (
@@ -118,22 +118,20 @@ LABELS = "genrm eval --compare-modes measures which is right more often"
 def test_another_mode_is_taken_if_it_agrees_and_costs_less(
     genrm, call, advised, judge_server, is_shaken, prices, mode
 ):
-    """Of 40 groups of five, 4 are paid: lists of the others take far fewer tokens than their rings.
+    """Of 16 groups of five, 4 are paid: lists of the others take far fewer tokens than their rings.
     Where the trial cannot tell two of the five in two groups, the modes may agree, and are not
     shown to.
     """
-    genrm.rollouts(40, 5)
-    trial = ("--limit", 4, "--ring-k", 2, "--no-probe")
-    call("score in.jsonl", *judge_server.flags, *trial).ended(0)
+    genrm.rollouts(16, 5)
+    call("score in.jsonl --limit 4 --ring-k 2 --no-probe", *judge_server.flags).ended(0)
     if is_shaken:
-        path = genrm.folder / "in.scored.jsonl"
-        lines = read_lines(path)
+        lines = genrm.lines()
         for first, last in ((0, 4), (5, 9)):
             lines[first]["genrm"]["base_score"] = lines[last]["genrm"]["base_score"] = 3.0
-        write_lines(path, lines)
+        genrm.write("in.scored.jsonl", lines)
     written = genrm.metrics()
     written["reliability"]["mean"] = 0.9
     written["reliability_interval"] = [0.8, 0.95]
     needed = {"setting": "ring_k", "at_best": 1.0, "expected": 1.5, "at_worst": 2.0}
     record = from_json(RunRecord, written | {"rings_needed": needed})
-    assert advised(record, groups=40, **prices)["mode"] == mode
+    assert advised(record, groups=16, **prices)["mode"] == mode
