@@ -122,6 +122,7 @@ def pasted(advice):
     return shlex.split(advice["next"].removeprefix("next: genrm "))
 
 
+@pytest.mark.slow
 def test_a_quick_trial_recommends_the_whole_run(genrm, call, quick, judge_server):
     """It scores 30 groups in two rings and says mode, rings, reliability and cost; the whole run
     asks for the rest only.
@@ -130,8 +131,8 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, quick, judge_server
     advice, said, asked = quick()
     assert advice["mode"] == "pairwise, as in the trial"
     assert re.fullmatch(r"--ring-k [0-9.]+( as expected, .* to be sure)?", advice["rings"])
-    expected = r"0\.8\d \(0\.\d\d to 0\.\d\d\) expected; 0\.\d\d \(.*\) in 30 groups of the trial"
-    assert re.fullmatch(expected, advice["reliability"])
+    assert re.match(r"0\.8\d \(0\.\d\d to 0\.\d\d\) expected; ", advice["reliability"])
+    assert advice["reliability"].endswith(" in 30 groups of the trial")
     assert "cost about" in advice["cost"]
     assert "the trial recommends for the whole run:\n  mode " in said
     assert said.splitlines()[-2] == advice["next"]
