@@ -93,6 +93,7 @@ def is_whole(row):
 PROGRESS = ("starting", "reading: ", "comparisons 0/")
 
 
+@pytest.mark.slow
 def test_results_stand_on_lines_of_their_own(genrm):
     """The line of progress is gone when a command prints its result on the same terminal."""
     genrm.rollouts(1, 2)

@@ -14,16 +14,8 @@ from genrm_cli.typed_json import from_json
 
 REFUSED = {"content": "I'm sorry, but I can't help with that."}
 CUT_OFF = {"content": None, "finish_reason": "length"}
-PANEL = """
-[[judge]]
-model = "one"
-base_url = "{url}"
-[[judge]]
-model = "two"
-base_url = "{url}"
-"""
-WEIGHTS = {"yes": "fine", "with care": "care", "no": "no", "unknown": "unknown"}
 BUSY = {"status": 429, "headers": {"retry-after": "0"}}
+WEIGHTS = {"yes": "fine", "with care": "care", "no": "no", "unknown": "unknown"}
 
 
 def numbers_in(text):
@@ -36,158 +28,140 @@ def numbers_in(text):
 
 @pytest.fixture
 def account_of(genrm, call, judge_server):
-    """Score, and return what each output says."""
+    """Score, check that every output names the same numbers and the same word, and return them."""
 
-    def run(*flags, groups=24, size=6, **behaviour):
+    def run(words="", groups=24, size=6, **behaviour):
         judge_server.behave(**{"verdict": "hash", **behaviour})
         genrm.rollouts(groups, size)
-        done = call("score in.jsonl --json --no-probe --max-unscored 1", *flags)
-        [result] = json.loads(done.out)["results"]
-        metrics = result["metrics"]
+        url = judge_server.base_url
+        judges = (f'[[judge]]\nmodel = "{name}"\nbase_url = "{url}"\n' for name in ("one", "two"))
+        (genrm.folder / "panel.toml").write_text("".join(judges))
+        judge = () if "--config" in words else judge_server.flags
+        done = call(f"score in.jsonl --json --no-probe --max-unscored 1 {words}", *judge)
         report = call("report in.scored.jsonl -o r.html --force --json").ended(0)
+        rows = call("export in.scored.jsonl --to groups -o rows.jsonl --force")
+        [result] = json.loads(done.out)["results"]
         [figures] = json.loads(report.out)["runs"]
-        page = genrm.text("r.html")
-        rows = ("export", "in.scored.jsonl", "--to", "groups", "-o", "rows.jsonl", "--force")
-        exported = call(*rows).err
-        assert result["account"] == figures["account"]
-        return done.err, metrics, figures, page, exported
+        account = figures["account"]
+        metrics = result["metrics"]
+        assert result["account"] == account
+        check_counts(genrm, done.err, account, metrics, figures["failed"]["count"])
+        check_words(done.err, account, metrics, genrm.text("r.html"), rows.err)
+        return account, metrics
 
     return run
 
 
-def holds_one_account(said, genrm):
-    """Check that every output names the same numbers and the same word."""
-    err, metrics, figures, page, exported = said
-    account = figures["account"]
+def check_counts(genrm, err, account, metrics, failed_in_report):
+    """Check the numbers of comparisons and rollouts."""
     summary = re.search(r"comparisons +([\d,]+): (.*?);", err.replace("\n" + " " * 14, " "))
     last = re.search(r"genrm: (?:done|failed): (.*)", err)
-    answered, failed, not_asked = numbers_in(summary[2])
-    assert numbers_in(last[1]) == (answered, failed, not_asked)
-    assert (account["answered"], account["not_asked"]) == (answered, not_asked)
-    assert sum(account["failed"].values()) == failed
+    counts = (account["answered"], sum(account["failed"].values()), account["not_asked"])
+    assert numbers_in(summary[2]) == numbers_in(last[1]) == counts
+    answered, failed, not_asked = counts
     assert metrics["verdicts"] + metrics["journal_hits"] == answered
     assert metrics["failures"] == failed + not_asked
-    assert account["comparisons"] == int(summary[1].replace(",", ""))
-    assert account["comparisons"] == answered + failed + not_asked
+    assert account["comparisons"] == int(summary[1].replace(",", "")) == sum(counts)
     records = genrm.lines("in.comparisons.jsonl")
-    causes = [each["failure"] for each in records if each["failure"] is not None]
-    without = [cause for cause in causes if cause["kind"] != "not_asked"]
-    assert (len(without), figures["failed"]["count"]) == (failed, failed)
-    lines = genrm.lines("in.scored.jsonl")
-    assert account["scored"] == sum(line["reward"] is not None for line in lines)
+    kinds = [each["failure"]["kind"] for each in records if each["failure"] is not None]
+    assert sum(kind != "not_asked" for kind in kinds) == failed_in_report == failed
+    assert account["scored"] == sum(line["reward"] is not None for line in genrm.lines())
     assert sum(account["unscored"].values()) == metrics["unscored"]
+    requests = metrics["failed_requests"]
+    has_many = requests["count"] > 0 and 100 * requests["count"] >= requests["of"]
+    assert bool(account["failing"]) == has_many
+
+
+def check_words(err, account, metrics, page, exported):
+    """Check the word on the reliability, the answer to "train on it?", and the reasons."""
+    said = " ".join(err.split())
     word = re.search(rf"{account['figure']} +(?:0|1)?.*?(high|fair|low|unknown)", err)
     assert word[1] == account["word"]
     assert account["interval"] == metrics["reliability_interval"]
-    assert bool(account["because"]) == (account["train"] != "yes")
+    train = account["train"]
     because = " ".join(account["because"])
-    assert (metrics["train"], " ".join(metrics["because"])) == (account["train"], because)
-    assert f"; train on it: {account['train']}; 2" in last[1]
+    assert bool(because) == (train != "yes")
+    assert (metrics["train"], " ".join(metrics["because"])) == (train, because)
+    assert f"; train on it: {train}; 2" in err
+    assert f"train on it {'. '.join([train, *account['because'][:1]])}"[:-1] in said
+    assert f'<div class="answer {WEIGHTS[train]}">' in page
     if account["scored"] > 0 and because:
-        assert f"in.scored.jsonl: train on it: {account['train']}. {because}" in exported
+        assert f"in.scored.jsonl: train on it: {train}. {because}" in exported
     tracked = tracked_run("in", from_json(RunRecord, metrics), Settings())
-    assert tracked.params["train_on_it"] == account["train"]
-    assert tracked.params.get("because", "") == because
+    assert (tracked.params["train_on_it"], tracked.params.get("because", "")) == (train, because)
     assert tracked.scalars["verdicts"] == metrics["verdicts"]
     if account["reliability"] is not None:
         assert f"Mean {account['figure']} {account['found']}" in page
         assert tracked.scalars["reliability/mean"] == account["reliability"]
-        assert account["found"] in " ".join(err.split())
-    assert [each for each in account["because"] if html.escape(each, quote=False) not in page] == []
-    summary = " ".join(err.split())
-    assert all(each in summary for each in account["failing"])
-    assert all(html.escape(each, quote=False) in page for each in account["failing"])
-    requests = metrics["failed_requests"]
-    has_many = requests["count"] > 0 and 100 * requests["count"] >= requests["of"]
-    assert bool(account["failing"]) == has_many
-    assert f"train on it {'. '.join([account['train'], *account['because'][:1]])}"[:-1] in summary
-    assert f'<div class="answer {WEIGHTS[account["train"]]}">' in page
-    return account
+        assert account["found"] in said
+    assert all(each in said for each in account["failing"])
+    told = [*account["because"], *account["failing"]]
+    assert [each for each in told if html.escape(each, quote=False) not in page] == []
 
 
-def test_failures_have_one_count_everywhere(account_of, genrm, judge_server):
-    """Refusals are failures in each of them."""
-    said = account_of(*judge_server.flags, fault=REFUSED, fault_share=0.1)
-    assert holds_one_account(said, genrm)["failed"]
+LISTS = "--judging listwise"
+SOME_REFUSED = {"fault": REFUSED, "fault_share": 0.1}
+SOME_CUT = {"fault": CUT_OFF, "fault_share": 0.15}
+RUNS = [
+    ("", SOME_REFUSED),
+    (f"{LISTS} --repeats 2", SOME_REFUSED),
+    ("", {}),
+    ("", SOME_CUT),
+    ("", {"fault": BUSY, "fault_share": 0.1, "fault_times": 1}),
+    (f"{LISTS} --repeats 2", SOME_CUT),
+    (f"{LISTS} --repeats 3", {}),
+    (LISTS, {}),
+    ("--config panel.toml", SOME_REFUSED),
+    ("--config panel.toml --ring-k 2", {}),
+    ("", {"fault": REFUSED}),
+    ("", {"fault": REFUSED, "fault_share": 0.5}),
+    ("--max-calls 60", {}),
+    ("--max-calls 90", SOME_CUT),
+    ("--both-orders", {"verdict": "by_length"}),
+    ("--ring-k 3", {"verdict": "noisy:0.6"}),
+    ("--compat nemo-gym", SOME_REFUSED),
+    ("", {"groups": 3, "size": 3}),
+    ("--estimator simple_tiebreaker --ring-k 2", {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [RUNS[0], *(pytest.param(*run, marks=pytest.mark.slow) for run in RUNS[1:])],
+    ids=str,
+)
+def test_runs_of_all_kinds_have_one_account(account_of, words, more):
+    """What fails, and how it is asked, in combination."""
+    account, _ = account_of(words, **more)
+    assert bool(account["failed"]) == ("content" in more.get("fault", {}))
+    assert account["figure"] == ("repeatability" if LISTS in words else "reliability")
+    assert (account["not_asked"] > 0) == ("--max-calls" in words)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "word"),
-    [
-        (("--ring-k", 2), "low"),
-        (("--judging", "listwise", "--repeats", 3), None),
-        (("--config", "panel.toml", "--ring-k", 2), None),
-        (("--max-calls", 60), None),
-        (("--goal", "best"), "unknown"),
-    ],
-)
-def test_other_runs_have_one_account_too(account_of, genrm, judge_server, flags, word):
-    """A judge at random, lists, a panel, a run that its calls ended, and pairs that verdicts
-    chose.
-    """
-    (genrm.folder / "panel.toml").write_text(PANEL.format(url=judge_server.base_url))
-    judge = () if "--config" in flags else judge_server.flags
-    account = holds_one_account(account_of(*judge, *flags), genrm)
-    assert word in (None, account["word"])
-    assert account["figure"] == ("repeatability" if "--judging" in flags else "reliability")
-    assert (account["not_asked"] > 0) == ("--max-calls" in flags)
+@pytest.mark.parametrize(("words", "word"), [("--ring-k 2", "low"), ("--goal best", "unknown")])
+def test_a_judge_at_random_has_one_word(account_of, words, word):
+    """Where verdicts chose the pairs, nobody knows the reliability."""
+    assert account_of(words)[0]["word"] == word
 
 
 def test_a_resumed_run_has_one_account(account_of, genrm, call, judge_server):
     """Verdicts of an earlier run are reused, and count as answered."""
-    genrm.rollouts(24, 6)
+    genrm.rollouts(9, 6)
     judge_server.behave(verdict="hash")
     call("score in.jsonl --no-probe --limit 5", *judge_server.flags).ended(0)
-    said = account_of(*judge_server.flags)
-    assert holds_one_account(said, genrm)["answered"] == said[1]["journal_hits"] + 19 * 6
-
-
-LISTS = ("--judging", "listwise", "--repeats", 2)
-MIXED = [
-    ("refused lists", LISTS, {"fault": REFUSED, "fault_share": 0.1}),
-    ("clean", (), {}),
-    ("cut off", (), {"fault": CUT_OFF, "fault_share": 0.15}),
-    ("busy", (), {"fault": BUSY, "fault_share": 0.1, "fault_times": 1}),
-    ("cut lists", LISTS, {"fault": CUT_OFF, "fault_share": 0.15}),
-    ("one order of lists", LISTS[:2], {}),
-    ("refused panel", ("--config", "panel.toml"), {"fault": REFUSED, "fault_share": 0.1}),
-    ("all refused", (), {"fault": REFUSED}),
-    ("half refused", (), {"fault": REFUSED, "fault_share": 0.5}),
-    ("cut and partial", ("--max-calls", 90), {"fault": CUT_OFF, "fault_share": 0.15}),
-    ("both orders", ("--both-orders",), {"verdict": "by_length"}),
-    ("noisy", ("--ring-k", 3), {"verdict": "noisy:0.6"}),
-    ("Gym's numbers", ("--compat", "nemo-gym"), {"fault": REFUSED, "fault_share": 0.1}),
-    ("few small groups", (), {"groups": 3, "size": 3}),
-    ("Gym's estimator", ("--estimator", "simple_tiebreaker", "--ring-k", 2), {}),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "behaviour"), [run[1:] for run in MIXED], ids=[run[0] for run in MIXED]
-)
-def test_runs_of_all_kinds_have_one_account(account_of, genrm, judge_server, flags, behaviour):
-    """What fails, and how it is asked, in combination."""
-    (genrm.folder / "panel.toml").write_text(PANEL.format(url=judge_server.base_url))
-    judge = () if "--config" in flags else judge_server.flags
-    account = holds_one_account(account_of(*judge, *flags, **behaviour), genrm)
-    assert bool(account["failed"]) == ("content" in behaviour.get("fault", {}))
-    assert account["train"] in WEIGHTS
-    assert (account["train"] == "yes") == (account["because"] == [])
+    account, metrics = account_of(groups=9)
+    assert account["answered"] == metrics["journal_hits"] + 4 * 6
 
 
 def test_who_fails_most_is_masked_on_the_page(genrm, call, judge_server):
     """A group's key may be private: the report masks it among the failures as in its lists."""
-    rollouts = [{**each, "task": "ann@example.org"} for each in make_rollouts(groups=1, size=4)]
-    genrm.write("in.jsonl", rollouts)
+    key = "ann@example.org"
+    genrm.write("in.jsonl", [{**each, "task": key} for each in make_rollouts(groups=1, size=4)])
     judge_server.behave(fault=REFUSED)
-    flags = ("--group-by", "task", "--no-probe", "--max-unscored", 1)
-    scored = call("score in.jsonl", *judge_server.flags, *flags)
-    assert "ann@example.org" in scored.err.partition("most fail")[2]
-    masked = ("report", "in.scored.jsonl", "-o", "r.html", "--redact-pattern", "email", "--json")
-    report = call(*masked).ended(0)
+    score = "score in.jsonl --group-by task --no-probe --max-unscored 1"
+    assert key in call(score, *judge_server.flags).err.partition("most fail")[2]
+    report = call("report in.scored.jsonl -o r.html --redact-pattern email --json").ended(0)
     [run] = json.loads(report.out)["runs"]
     assert run["account"]["failing"]
-    assert b"ann@example.org" not in report.out
-    assert b"ann@example.org" not in (genrm.folder / "r.html").read_bytes()
+    assert key not in report.out.decode() + genrm.text("r.html")

@@ -17,168 +17,87 @@ _OWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[[12]?K|\x1b\[1A|\r")
 _RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def on_hostile_terminal(genrm, *commands):
+def words_in(line):
+    """Return the words of a command, in which HOSTILE is the hostile text."""
+    return tuple(word.replace("HOSTILE", HOSTILE) for word in line.split())
+
+
+def on_hostile_terminal(genrm, *lines):
     """Run commands in a pseudo-terminal, each in a folder with hostile files; return what each has
     printed.
     """
-    folders = [genrm.folder / str(number) for number in range(len(commands))]
+    folders = [genrm.folder / str(number) for number in range(len(lines))]
     for folder in folders:
         folder.mkdir()
         write_hostile(Genrm(folder))
-    return on_terminal(
-        genrm, [(folder, command, 200) for folder, command in zip(folders, commands, strict=True)]
-    )
+    commands = zip(folders, map(words_in, lines), strict=True)
+    return on_terminal(genrm, [(folder, words, 200) for folder, words in commands])
 
 
-def unsafe_part(text):
+def unsafe_part(text, name="title"):
     """Return what else than Rich's own colours and cursor was printed of a shown hostile text, with
     what is around.
     """
     assert "Traceback" not in text
-    assert "title" in text, "the hostile text was not shown at all"
+    assert name in text, "the hostile text was not shown at all"
     found = _RAW.search(_OWN.sub("", text.replace("\r\n", "\n")))
-    return (
-        b""
-        if found is None
-        else text[max(0, found.start() - 80) : found.end() + 80].encode("unicode_escape")
-    )
-
-
-def hostile_lines():
-    """Make a group whose ids, prompt and answers are hostile, and a line that is rejected with its
-    keys.
-    """
-    lines = [
-        {
-            "prompt": HOSTILE,
-            "completion": f"{HOSTILE} {n}",
-            "prompt_id": HOSTILE,
-        }
-        for n in range(3)
-    ]
-    return [*lines, {HOSTILE: 1}]
+    return found and text[max(0, found.start() - 80) : found.end() + 80].encode("unicode_escape")
 
 
 def write_hostile(genrm):
-    """Write files that are hostile throughout, one of them by its name as well."""
-    genrm.write("in.jsonl", hostile_lines())
-    genrm.write(f"{HOSTILE}.jsonl", hostile_lines())
-    pairs = [
-        {
-            "prompt": HOSTILE,
-            "chosen": HOSTILE,
-            "rejected": "bad",
-            "category": HOSTILE,
-        },
-        {HOSTILE: 1},
-    ]
-    genrm.write("pairs.jsonl", pairs)
+    """Write files that are hostile throughout, one of them by its name as well: a group whose ids,
+    prompt and answers are hostile, and a line that is rejected with its keys.
+    """
+    line = {"prompt": HOSTILE, "prompt_id": HOSTILE}
+    lines = [*({**line, "completion": f"{HOSTILE} {n}"} for n in range(3)), {HOSTILE: 1}]
+    genrm.write("in.jsonl", lines)
+    genrm.write(f"{HOSTILE}.jsonl", lines)
+    pair = {"prompt": HOSTILE, "chosen": HOSTILE, "rejected": "bad", "category": HOSTILE}
+    genrm.write("pairs.jsonl", [pair, {HOSTILE: 1}])
 
 
-CASES = {
-    "score": ("score", "in.jsonl", "--judge", "lexical"),
-    "score many": (
-        "score",
-        ".",
-        "--judge",
-        "lexical",
-        "--min-age",
-        "0",
-    ),
-    "score to stdout": (
-        "score",
-        "in.jsonl",
-        "--judge",
-        "lexical",
-        "-o",
-        "-",
-    ),
-    "score --json": (
-        "score",
-        "in.jsonl",
-        "--judge",
-        "lexical",
-        "--json",
-    ),
-    "dry run": (
-        "score",
-        ".",
-        "--judge",
-        "lexical",
-        "--min-age",
-        "0",
-        "--dry-run",
-    ),
-    "validate": ("validate", "in.jsonl"),
-    "validate --json": ("validate", "in.jsonl", "--json"),
-    "show": ("show", "in.jsonl"),
-    "show --as-judge": ("show", "in.jsonl", "--as-judge"),
-    "show --json": ("show", "in.jsonl", "--as-judge", "--json"),
-    "no such group": ("show", "in.jsonl", "--group", HOSTILE * 2),
-    "compare": (
-        "compare",
-        "-p",
-        HOSTILE,
-        HOSTILE,
-        f"{HOSTILE}!",
-        "--judge",
-        "lexical",
-    ),
-    "config": ("config", "--model", HOSTILE),
-    "config --json": ("config", "--model", HOSTILE, "--json"),
-    "missing file": ("score", HOSTILE, "--judge", "lexical"),
-    "bad value": ("score", "in.jsonl", "--retries", HOSTILE),
-    "bad url": (
-        "score",
-        "in.jsonl",
-        "--model",
-        "m",
-        "--base-url",
-        f"http://{HOSTILE}/v1",
-    ),
-    "unknown option": ("score", f"--{HOSTILE}"),
-    "unknown command": (HOSTILE,),
-    "bad number": ("show", "in.jsonl", "--limit", HOSTILE),
-    "unknown profile": ("profiles", HOSTILE),
-    "reply": (
-        "profiles",
-        "nemotron",
-        "--reply",
-        HOSTILE,
-    ),
-    "journal": ("journal", HOSTILE),
-    "trust": ("trust", HOSTILE),
-    "eval": ("eval", "pairs.jsonl", "--judge", "lexical"),
-}
-SILENT = {
-    "score",
-    "score --json",
-    "reply",
-    "bad number",
-}  # they quote nothing
 FEW = (
-    "score many",
-    "show --as-judge",
-    "config",
-    "unknown option",
-    "unknown command",
-    "bad url",
-    "eval",
+    "score . --offline --min-age 0",
+    "show in.jsonl --as-judge",
+    "config --model HOSTILE",
+    "score --HOSTILE",
+    "HOSTILE",
+    "score in.jsonl --model m --base-url http://HOSTILE/v1",
+    "eval pairs.jsonl --offline",
+)
+MORE = (
+    "score in.jsonl --offline -o -",
+    "score . --offline --min-age 0 --dry-run",
+    "validate in.jsonl",
+    "validate in.jsonl --json",
+    "show in.jsonl",
+    "show in.jsonl --as-judge --json",
+    "show in.jsonl --group HOSTILEHOSTILE",
+    "compare --offline -p HOSTILE HOSTILE HOSTILE!",
+    "config --model HOSTILE --json",
+    "score HOSTILE --offline",
+    "score in.jsonl --retries HOSTILE",
+    "profiles HOSTILE",
+    "journal HOSTILE",
+    "trust HOSTILE",
+)
+# They quote nothing.
+SILENT = (
+    "score in.jsonl --offline",
+    "score in.jsonl --offline --json",
+    "show in.jsonl --limit HOSTILE",
+    "profiles nemotron --reply HOSTILE",
 )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "names", [FEW, pytest.param(tuple(CASES), marks=pytest.mark.slow)], ids=("few", "all")
-)
-def test_no_text_controls_the_terminal(genrm, names):
+@pytest.mark.parametrize(("lines", "shown"), [(FEW, "title"), (MORE, "title"), (SILENT, "")])
+def test_no_text_controls_the_terminal(genrm, lines, shown):
     """Answers, ids, prompts, reasons, file names, settings and arguments are printed with their
     controls escaped.
     """
-    for name, text in zip(
-        names, on_hostile_terminal(genrm, *map(CASES.__getitem__, names)), strict=True
-    ):
-        assert unsafe_part(text + "title" if name in SILENT else text) == b""
+    for line, text in zip(lines, on_hostile_terminal(genrm, *lines), strict=True):
+        assert unsafe_part(text, shown) is None, line
 
 
 @pytest.mark.slow
@@ -189,68 +108,45 @@ def test_no_reply_of_a_server_controls_the_terminal(genrm, judge_server, start_j
     other = start_judge()
     judge_server.behave(fault={"status": 400, "body": HOSTILE})
     other.behave(fault={"content": HOSTILE})
-    more = [
-        "--model",
-        "m",
-        "--retries",
-        "0",
-        "--give-up-after",
-        "1s",
-        "--force",
-        "--no-journal",
-    ]
-    commands = [
-        (
-            "score",
-            "in.jsonl",
-            "--base-url",
-            server.base_url,
-            probe,
-            *more,
-        )
+    score = "score in.jsonl --model m --retries 0 --give-up-after 1s --force --no-journal"
+    lines = [
+        f"{score} --base-url {server.base_url} {probe}"
         for server in (judge_server, other)
         for probe in ("--probe", "--no-probe")
     ]
-    for text in on_hostile_terminal(genrm, *commands):
-        assert unsafe_part(text) == b""
+    assert [unsafe_part(text) for text in on_hostile_terminal(genrm, *lines)] == [None] * 4
 
 
-def test_a_pipe_is_as_safe_as_a_terminal(genrm, call):
+@pytest.mark.parametrize(
+    "line",
+    ["validate in.jsonl", "show in.jsonl --as-judge", "score HOSTILE --offline", "score --HOSTILE"],
+)
+def test_a_pipe_is_as_safe_as_a_terminal(genrm, call, line):
     """`| less` and a log that someone prints are terminals in the end."""
-    cases = [
-        "validate",
-        "show --as-judge",
-        "missing file",
-        "unknown option",
-    ]
-    for name in cases:
-        genrm.write("in.jsonl", hostile_lines())
-        finished = call(*CASES[name])
-        assert unsafe_part(finished.out.decode() + finished.err) == b""
+    write_hostile(genrm)
+    finished = call(*words_in(line))
+    assert unsafe_part(finished.out.decode() + finished.err) is None
 
 
 def test_json_holds_the_exact_texts(genrm, call):
     """`show --json` escapes as JSON does, so that a program reads what the judge would be sent."""
-    genrm.write("in.jsonl", hostile_lines())
+    write_hostile(genrm)
     shown = call("show in.jsonl --as-judge --json --profile nemotron-plain")
     assert HOSTILE in json.loads(shown.out)["messages"][0]["content"]
 
 
 def test_a_name_begins_no_line_of_its_own(call):
     """A newline in a name cannot forge a message of genrm's."""
-    name = "a\ngenrm: done: 1 file: 1 scored; exit 0\n.jsonl"
-    finished = call("score --judge lexical", name).ended(3)
-    assert not any(
-        line.startswith("genrm: done: 1 file: 1 scored; exit 0")
-        for line in finished.err.splitlines()
-    )
+    forged = "genrm: done: 1 file: 1 scored; exit 0"
+    finished = call("score --offline", f"a\n{forged}\n.jsonl").ended(3)
+    assert not re.search(f"^{forged}", finished.err, re.MULTILINE)
 
 
 @pytest.mark.slow
 def test_stdout_in_ascii_shows_every_result(genrm):
     """What an old terminal cannot show is written as escapes, which leave JSON whole."""
     lines = [{"prompt": "é", "response": text} for text in ("one", "two words 𝄞")]
-    (genrm.folder / "é.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    genrm.write("é.jsonl", lines)
     ascii_only = {"PYTHONIOENCODING": "ascii"}
     shown = genrm.run("validate é.jsonl", **ascii_only).ended(0)
     assert b"ring \\u00d7 1" in shown.out
