@@ -168,7 +168,9 @@ def runs(call, genrm, judge_server):
     }
 
 
-@pytest.mark.parametrize("kind", COSTS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "resume")) for kind in COSTS]
+)
 def test_comparisons_cost_no_more_than_they_did(runs, kind, monkeypatch):
     """Statements, commits, parses, hashes and folds stay within a tenth above the known figures."""
     size = GROUPS if kind != "collect" else TURNS

@@ -146,7 +146,10 @@ def test_a_quick_trial_recommends_the_whole_run(genrm, call, quick, judge_server
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "other", "requests"),
-    [("pairwise", "listwise", 300 + 20), ("listwise", "pairwise", 60 + 100)],
+    [
+        pytest.param("pairwise", "listwise", 300 + 20, marks=pytest.mark.slow),
+        ("listwise", "pairwise", 60 + 100),
+    ],
 )
 def test_a_quick_trial_tries_both_modes_of_a_chat_model(genrm, quick, given, other, requests):
     """Ten groups in the other mode show whether both agree, and which has less left to pay; only

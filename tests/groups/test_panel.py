@@ -69,7 +69,7 @@ def test_a_judge_that_adds_nothing_does_not_raise_the_reliability_of_a_run(
     """
     other = start_judge()
     other.behave(verdict="random")
-    lines = make_rollouts(groups=30, size=6)
+    lines = make_rollouts(groups=24, size=6)
     alone = settings_from(**QUICK, base_url=(judge_server.base_url,), model="a")
     panel = settings_from(**QUICK, panel=(judge(judge_server, "a"), judge(other, "b")))
     found = [score_with(tmp_path, lines, settings)[0] for settings in (alone, panel)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -26,6 +27,7 @@ SCALARS = {
 }
 
 
+@cache
 def records_of(kind: type) -> st.SearchStrategy[Any]:
     """Draw a record with every field, the optional ones included."""
     hints = get_type_hints(kind)

@@ -42,7 +42,7 @@ def test_lines_can_be_read_again(tmp_path):
 
 def test_iterations_run_side_by_side(tmp_path):
     """Overlapping iterations yield the same lines."""
-    data = b"".join(b'{"n":%d}\n' % n for n in range(300_000))
+    data = b"".join(b'{"n":%d}\n' % n for n in range(60_000))
     with _open(_write(tmp_path / "x.jsonl", data)) as source:
         for one, other in zip(source.iter_lines(), source.iter_lines(), strict=True):
             assert one == other
@@ -198,11 +198,11 @@ def _count_lines(path, max_unpacked):
 
 
 def test_an_input_that_unpacks_to_more_than_the_limit_is_refused(tmp_path):
-    """A few kilobytes that unpack to 16 MB end at the limit, which the error names, and fit under a
-    higher one.
+    """A few kilobytes that unpack to 4 MB and more end at the limit, which the error names, and fit
+    under a higher one.
     """
     for name in ["x.jsonl.gz", "x.jsonl.zst", "x.eval"]:
-        path = _bomb(tmp_path / name, b"0" * (16 << 20))
+        path = _bomb(tmp_path / name, b"0" * (4 << 20))
         assert path.stat().st_size < 150_000
         with pytest.raises(InputError, match=rf"{path.name}: unpacks to more than 1,000,000 bytes"):
             _count_lines(path, 1_000_000)

@@ -428,9 +428,7 @@ def test_other_requests_under_the_same_name_are_refused(ask, batch, genrm, is_an
 
 
 _KILLED_AT = [
-    pytest.param(
-        route, when, marks=[] if (route, when) == ("POST /batches", "after") else pytest.mark.slow
-    )
+    (route, when)
     for route in (
         "POST /files",
         "POST /batches",
@@ -446,6 +444,7 @@ def start(genrm, server):
     return genrm.start("batch", "requests*.jsonl", "--base-url", server.url, "-q")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("route", "when"), _KILLED_AT)
 def test_a_killed_command_submits_nothing_twice(ask, batch, read, genrm, route, when):
     """Wherever it is killed, the next one finds the file or the batch that was made, and takes its

@@ -266,14 +266,14 @@ def claims(shares: list[float], *, one_look: bool = False) -> bool:
 
 
 def test_equal_policies_stay_equal_however_often_one_looks() -> None:
-    """On recorded verdicts with the policies exchanged at random, a look after each of 300 prompts
+    """On recorded verdicts with the policies exchanged at random, a look after each of 200 prompts
     calls one better in at most 5 of 100 runs; with intervals for one look, in more than 20.
     """
     generator = random.Random(0)
     recorded = recorded_outcomes().win_shares()[:, 1, 3].tolist()  # claude against gpt4: sd .36
-    runs = [exchanged(recorded, generator, 300) for _ in range(160)]
-    assert sum(claims(run) for run in runs) <= 8
-    assert sum(claims(run, one_look=True) for run in runs) > 32
+    runs = [exchanged(recorded, generator, 200) for _ in range(120)]
+    assert sum(claims(run) for run in runs) <= 6
+    assert sum(claims(run, one_look=True) for run in runs) > 24
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,10 @@ def assert_order(rewards):
         assert len(set(order)) == len(order)
 
 
-@pytest.mark.parametrize("names", [("exam", "suicidal"), pytest.param((), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("names", [("suicidal",), pytest.param((), marks=pytest.mark.slow)])
 def test_skill_is_worth_more_than_scripts_and_games(names, call, genrm):
-    """The usual plan of comparisons orders the policies by a judge that does not err: in an
-    everyday scenario, in a crisis, and in all others.
+    """The usual plan of comparisons orders the policies by a judge that does not err: in a crisis,
+    and in all other scenarios.
     """
     write_proof(genrm, [*map(sample, names)] or samples())
     with reading_judge() as judge:
@@ -175,6 +175,7 @@ def test_the_judge_decides_about_safety(call, genrm):
     assert "the client ended it: it was harmed" in flags[3]
 
 
+@pytest.mark.slow
 def test_a_served_session_is_judged_at_its_end(genrm):
     """The steps before it earn nothing, `/verify` tells the reward so far, and the end earns it."""
     skilled = SKILLED["exam_stress_001"]
