@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from genrm_process import PACKAGE_ROOT, Genrm, make_rollouts, read_lines
@@ -138,18 +139,22 @@ async def test_a_group_is_scored(judge_server):
 @pytest.mark.parametrize(
     "estimator", ["adaptive", pytest.param("simple_tiebreaker", marks=pytest.mark.slow)]
 )
-async def test_many_groups_get_the_rewards_of_the_command(tmp_path, judge_server, estimator):
+def test_many_groups_get_the_rewards_of_the_command(call, judge_server, estimator):
     """`score_groups` calibrates on all groups and so gives the rewards and advantages of `genrm
     score`.
     """
-    command = Genrm(tmp_path)
-    path = command.write("rollouts.jsonl", make_rollouts(24, 4))
+    folder = Path.cwd()  # where `call` runs
+    Genrm(folder).write("rollouts.jsonl", make_rollouts(24, 4))
     judge_server.behave(verdict="hash")
     flags = (*judge_server.flags, "--estimator", estimator, "--no-journal", "--no-probe")
-    command.run("score", path, *flags).ended(0)
-    lines = read_lines(tmp_path / "rollouts.scored.jsonl")
-    async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
-        results = await scorer.score_groups(make_groups(24))
+    call("score rollouts.jsonl", *flags).ended(0)
+    lines = read_lines(folder / "rollouts.scored.jsonl")
+
+    async def score():
+        async with genrm.Scorer(**settings_for(judge_server, estimator=estimator)) as scorer:
+            return await scorer.score_groups(make_groups(24))
+
+    results = asyncio.run(score())
     rewards = [reward for result in results for reward in result.rewards]
     assert rewards == pytest.approx([line["reward"] for line in lines], abs=1e-12)
     errors = [error for result in results for error in result.standard_errors]
