@@ -139,8 +139,3 @@ def write_lines(path: Path, lines: Iterable[Json]) -> Path:
     """Write JSON lines."""
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
-
-
-def read_lines(path: Path) -> list[Json]:
-    """Read JSON lines."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -7,6 +7,7 @@ import socket
 
 import httpx
 from forked_genrm import ForkedGenrm
+from served import verify_row
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 ELSEWHERE = "https://images.example/cat.png"
@@ -37,7 +38,7 @@ def visit(place: str, server: ForkedGenrm, *, is_patient: bool) -> list[object] 
         if is_patient:
             sized = {"size": 2, **_MEMBER}
             replies.append(_sent(client, "/v1/cohorts/open/members/0", sized, _WAIT_S))
-            replies.append(_sent(client, "/verify", _row("there")))
+            replies.append(_sent(client, "/verify", verify_row(0, "there")))
             replies.append(_sent(client, *_requests()[0]))
         half.settimeout(_WAIT_S if is_patient else 0.001)
         try:
@@ -55,7 +56,7 @@ def _requests() -> list[tuple[object, ...]]:
     group = {"id": "g", "messages": long, **_KNOWN, "responses": _responses(texts)}
     alone = {"id": "alone", "messages": "Why?", **_KNOWN, "responses": _responses(["Because."])}
     asked = {"id": "why", "messages": "Why?", "responses": _responses(["Because of it.", "No."])}
-    remarked = {**_row("here"), "remark": "I liked it a lot."}
+    remarked = verify_row(0, "here", remark="I liked it a lot.")
     seen = {"id": "seen", "messages": "Why?", "responses": _images()}
     return [
         ("/v1/groups", group),
@@ -85,17 +86,6 @@ def _images():
         {"id": str(number), "item": {"output": [{**_MESSAGE, "content": content}]}}
         for number, content in enumerate(contents)
     ]
-
-
-def _row(text):
-    """Return a row as NeMo Gym's agent sends it."""
-    asked = {"role": "user", "content": [{"type": "input_text", "text": "Why?"}]}
-    answer = {**_MESSAGE, "content": [{"type": "output_text", "text": text}]}
-    return {
-        "_ng_rollout_index": 0,
-        "responses_create_params": {"input": [asked]},
-        "response": {"id": "r", "output": [answer]},
-    }
 
 
 def _is_up(client, server):

@@ -50,8 +50,7 @@ from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Verdict
 
-FEW = 40
-MANY = int(os.environ.get("GENRM_FUZZ_BYTES", "2000"))
+COUNTS = [40, pytest.param(int(os.environ.get("GENRM_FUZZ_BYTES", "2000")), marks=pytest.mark.slow)]
 STORE = Store()
 KEY = "00" * 32
 RUBRICS = find_rubric_set("helpfulness")
@@ -151,16 +150,13 @@ def verdict(raw, folder):
         prompt = sample_prompt(profile, [("user", "Q?")], "a", "b")
         for said in (text, f"So:\n```json\n{text}\n```", f"Final Judgement: Yes {text}"):
             result = profile.parse_reply(Reply(said, finish_reason="stop", tokens=tokens), prompt)
-            assert isinstance(result, Verdict | Grades | Failure)
-            if not isinstance(result, Failure):
-                assert all(map(math.isfinite, numbers_of(result)))
-
-
-def numbers_of(result):
-    """Return the numbers of a verdict, or of grades."""
-    if isinstance(result, Grades):
-        return result.values
-    return result.score_1, result.score_2, result.ranking
+            if isinstance(result, Grades):
+                assert all(map(math.isfinite, result.values))
+            elif isinstance(result, Verdict):
+                numbers = (result.score_1, result.score_2, result.ranking)
+                assert all(map(math.isfinite, numbers))
+            else:
+                assert isinstance(result, Failure)
 
 
 def replies(raw, folder):
@@ -286,46 +282,31 @@ PLACES = {
 
 
 def documents_of(place, folder):
-    """Return valid documents of a place."""
+    """Return valid documents of a place: those given, a journal's entries, or a file's lines."""
     given = PLACES[place][1]
     if given is None:
         return entries_of_journal(folder)
     if isinstance(given, list):
         return given
     content = (folder / given).read_text()
-    return (
-        [json.loads(content)]
-        if given.endswith(".json")
-        else list(map(json.loads, content.splitlines()))
-    )
+    return list(map(json.loads, [content] if given.endswith(".json") else content.splitlines()))
 
 
-def try_all(place, folder, count):
-    """Give a place mangled documents."""
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_almost_valid_is_no_traceback(place, count, run_folder):
+    """Documents in each place are read, or refused with an error of ours."""
     mangler = Mangler(place)
-    documents = documents_of(place, folder)
+    documents = documents_of(place, run_folder)
     for number in range(count):
         raw = mangler.document(documents[number % len(documents)])
         try:
-            PLACES[place][0](raw, folder)
+            PLACES[place][0](raw, run_folder)
         except GenrmError:
             pass
         except Exception as error:
             error.add_note(f"{place}, document {number}: {raw[:2000]!r}")
             raise
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_what_is_almost_valid_is_no_traceback(place, run_folder):
-    """Forty documents in each place are read, or refused with an error of ours."""
-    try_all(place, run_folder, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("place", PLACES)
-def test_nothing_almost_valid_is_a_traceback(place, run_folder):
-    """So are two thousand."""
-    try_all(place, run_folder, MANY)
 
 
 def test_a_count_that_is_no_number_is_unknown(tmp_path):
@@ -387,39 +368,8 @@ async def answer_all(library, count):
                 raise
 
 
+@pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
-def test_what_a_server_almost_says_is_no_traceback(library):
+def test_what_a_server_almost_says_is_no_traceback(library, count):
     """Torn heads and mangled bodies are replies, or failures of the call."""
-    asyncio.run(answer_all(library, FEW))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", ["pyreqwest", "httpx"])
-def test_nothing_that_a_server_says_is_a_traceback(library):
-    """So are two thousand."""
-    asyncio.run(answer_all(library, MANY))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["writers", "rollouts", "episodes", "labelled-pairs"])
-def test_no_almost_valid_rollout_ends_a_command_with_a_traceback(name, tmp_path):
-    """Every command that reads lines of others reads the good ones, or says why it cannot."""
-    lines = (PACKAGE_ROOT / f"sample_data/{name}.jsonl").read_bytes().splitlines()[:40]
-    mangler = Mangler(name)
-    path, output = tmp_path / "in.jsonl", tmp_path / "out.scored.jsonl"
-    score = ["--offline", "-q", "--force", "--max-unscored", "1"]
-    commands = (
-        ["score", path, *score, "-o", output],
-        ["score", path, *score, "-o", output, "--group-by", "prompt"],
-        ["validate", path],
-        ["eval", path, "--offline", "-q"],
-        ["report", output, "-o", tmp_path / "page.html", "--force", "-q"],
-    )
-    for turn in range(MANY // 200 + 1):
-        documents = [
-            mangler.document(json.loads(line)) if (turn + place) % 4 == 0 else line
-            for place, line in enumerate(lines)
-        ]
-        path.write_bytes(b"\n".join(documents) + b"\n")
-        for command in commands:
-            call_here(command, {"HOME": str(tmp_path)})
+    asyncio.run(answer_all(library, count))

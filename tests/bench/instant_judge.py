@@ -3,45 +3,26 @@
 """
 
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import uvicorn
+from served import gym_response
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 _VERDICT = '{"score_1": 4, "score_2": 3, "ranking": 3}'
+_MESSAGE = {"role": "assistant", "content": _VERDICT}
 _COMPLETION = {
     "id": "c",
     "object": "chat.completion",
     "created": 0,
     "model": "judge",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "stop",
-            "message": {"role": "assistant", "content": _VERDICT},
-        }
-    ],
+    "choices": [{"index": 0, "finish_reason": "stop", "message": _MESSAGE}],
     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}
-_RESPONSE = {
-    "id": "r",
-    "object": "response",
-    "created_at": 0,
-    "model": "judge",
-    "output": [
-        {
-            "id": "m",
-            "type": "message",
-            "role": "assistant",
-            "status": "completed",
-            "content": [{"type": "output_text", "text": _VERDICT, "annotations": []}],
-        }
-    ],
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
 }
 
 
@@ -54,7 +35,7 @@ async def complete(request: Request) -> JSONResponse:
 async def respond(request: Request) -> JSONResponse:
     """Answer as NeMo Gym's model server answers its resources server."""
     await request.body()
-    return JSONResponse(_RESPONSE)
+    return JSONResponse(gym_response(_VERDICT))
 
 
 async def list_models(request: Request) -> JSONResponse:

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import ConnectError, ConnectTimeoutError
 from pyreqwest.response import Response
-from served import judge_flags
+from served import judge_flags, verify_row
 
 COHORTS_PER_S = 40
 SIZE = 8  # rollouts of a cohort, as trainers sample
@@ -99,7 +99,13 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
             task = next(serial)
             name = next(name for name, (own, _) in servers.items() if own == port)
             url = f"http://127.0.0.1:{port}/verify"
-            bodies = [json.dumps(row_of(task, place)).encode() for place in range(SIZE)]
+            asked = f"Question {task}?"
+            rows = [
+                # 2.9 KB; all differ in their beginnings.
+                verify_row(place, f"{task}/{place} {_FILLER}", asked, _ng_task_index=task)
+                for place in range(SIZE)
+            ]
+            bodies = [json.dumps(row).encode() for row in rows]
             begun_s = time.perf_counter()
             for reply in await asyncio.gather(*(send(url, body) for body in bodies)):
                 # A server that cannot bear the load is a result, not the end of the measurement.
@@ -140,28 +146,6 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
             figures[f"{name}_median_ms"] = 1e3 * quantiles[49]
             figures[f"{name}_p99_ms"] = 1e3 * quantiles[98]
     return figures | {f"{name}_errors": float(count) for name, count in errors.items()}
-
-
-def row_of(task: int, place: int) -> dict[str, Any]:
-    """Return a row as NeMo Gym's agent sends it."""
-    text = f"{task}/{place} {_FILLER}"  # 2.9 KB; all differ in their beginnings
-    part = {"type": "output_text", "text": text, "annotations": []}
-    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed"}
-    return {
-        "_ng_task_index": task,
-        "_ng_rollout_index": place,
-        "responses_create_params": {"input": [{"role": "user", "content": f"Question {task}?"}]},
-        "response": {
-            "id": f"r{place}",
-            "created_at": 0,
-            "model": "policy",
-            "object": "response",
-            "output": [message | {"content": [part]}],
-            "parallel_tool_calls": True,
-            "tool_choice": "auto",
-            "tools": [],
-        },
-    }
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from scored_lines import read_lines, write_lines
+from genrm_process import read_lines
 from scored_lines import scored as make_scored
+from scored_lines import write_lines
 
 Json = dict[str, Any]
 KIND = "That sounds hard. What is it like for you?"

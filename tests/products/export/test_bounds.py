@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from scored_lines import read_lines, scored, verdict, write_lines
+from genrm_process import read_lines
+from scored_lines import scored, verdict, write_lines
 
 
 @pytest.fixture
