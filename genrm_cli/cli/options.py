@@ -353,7 +353,9 @@ class _Command(TyperCommand):
         except Exception as error:  # Typer's classes of usage errors are private
             name = getattr(error, "option_name", "")
             hint = _ELSEWHERE.get(name)
-            if hint is None and any(name in (each.flag, each.negative) for each in all_settings()):
+            own = {flag for each in self.params for flag in each.opts}
+            is_known = any(name in (each.flag, each.negative) for each in all_settings())
+            if is_known or not own.issuperset(re.findall(r"--[a-z-]+", hint or "")):
                 hint = f"genrm {self.name} does not use it"
             if hint is not None and hasattr(error, "possibilities"):
                 error.message = f"No such option: {name}; {hint}."  # type: ignore[attr-defined]

@@ -54,6 +54,7 @@ def test_the_help_of_each_command_is_short(call):
         ("score x --workers 4", "use --concurrency"),
         ("score x --batch-size=4", "use --concurrency"),
         ("compare a --force", "genrm compare does not use it"),
+        ("report x --workers 4", "genrm report does not use it"),
         ("score x --bose-url u", "--base-url"),
         ("--colour", "Usage"),
         ("scroe in.jsonl", "Usage"),
