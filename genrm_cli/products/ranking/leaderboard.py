@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from genrm_cli.errors import counted
 from genrm_cli.metrics.figures import WINS
-from genrm_cli.metrics.running_stats import student_95
+from genrm_cli.metrics.running_stats import LEAST_SPREAD, student_95
 from genrm_cli.products.ranking.looks import LEAST_PROMPTS, critical_z, share_interval
 from genrm_cli.products.ranking.outcomes import Outcomes
 from genrm_cli.products.ranking.strengths import Strengths, fit_strengths
@@ -164,7 +164,9 @@ def _policy_rows(
         errors = np.sqrt(np.maximum(0.0, np.diag(fit.cov)))
     n = max(1, len(np.unique(outcomes.prompt)))
     widths = student_95(n - 1, critical_z(n, _pairs_of(k))) * errors
-    widths = np.where((n < LEAST_PROMPTS) | (widths > _MAX_HALF_WIDTH), np.nan, widths)
+    is_alike = errors < LEAST_SPREAD  # where prompts do not differ, an error of 0 says nothing
+    says_little = (n < LEAST_PROMPTS) | is_alike | (widths > _MAX_HALF_WIDTH)
+    widths = np.where(says_little, np.nan, widths)
     rates: dict[str, list[float]] = {name: [] for name in outcomes.table.policies}
     for row in pairs:
         if row.w is not None:

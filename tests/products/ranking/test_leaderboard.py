@@ -159,8 +159,11 @@ def test_a_policy_that_always_wins_has_a_bound() -> None:
 
 @pytest.mark.parametrize("lines", [["01= 10="] * 25, ["011 101"] * 25, ["01= 10="]])
 def test_a_judge_that_sees_no_difference_separates_nothing(lines) -> None:
-    """Ties everywhere, or the first position everywhere, give one half and no claim."""
+    """Ties everywhere, or the first position everywhere, give one half and no claim: not even an
+    interval of no width.
+    """
     board = build_leaderboard(outcomes_of(lines))
+    assert [row.lo for row in board.policies] == [None, None]
     assert [row.win_rate for row in board.policies] == [0.5, 0.5]
     assert [row.strength for row in board.policies] == pytest.approx([0, 0], abs=1e-6)
     assert board.pairs[0].better is None
