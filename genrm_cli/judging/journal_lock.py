@@ -50,6 +50,11 @@ def holding(journal: str, at_end: Callable[[str], None]) -> Iterator[None]:
                 os.close(_locks.pop(path))
 
 
+def is_held(journal: str) -> bool:
+    """Return whether a process records in a journal, or was killed while it did."""
+    return Path(os.path.realpath(journal) + SUFFIX).exists()
+
+
 def _lock(path: str, journal: str) -> int:
     """Return the open and locked file."""
     while True:

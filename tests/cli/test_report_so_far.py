@@ -50,6 +50,9 @@ def test_a_running_job_has_a_page(genrm, judge_server, running, name):
     judge_server.behave()
     done = genrm.run("score in.jsonl --no-probe", *judge_server.flags).ended(0)
     assert f"{JUDGED} reused" in done.err
+    [run] = json.loads(genrm.run("report", name, "--json", "--force").ended(0).out)["runs"]
+    assert run["so_far"] is None
+    assert run["account"]["answered"] == PLANNED
 
 
 @pytest.mark.slow

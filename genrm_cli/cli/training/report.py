@@ -43,8 +43,8 @@ def report(
     with ExitStack() as opened:
         for name in scored:
             found = opened.enter_context(open_unfinished(name, settings))
-            if found is None:
-                finished.append(name)
+            if isinstance(found, str):
+                finished.append(found)
             else:
                 folder = opened.enter_context(TemporaryDirectory(prefix="genrm-so-far-"))
                 unfinished.append(run_to_end(conclude_so_far(found, folder)))

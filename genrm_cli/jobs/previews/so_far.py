@@ -18,6 +18,7 @@ from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.input_batch import BatchReport, score_inputs
 from genrm_cli.jobs.journals import Job, iter_jobs, open_running_journal, whole_journal
 from genrm_cli.judging.journal import Journal
+from genrm_cli.judging.journal_lock import is_held
 from genrm_cli.scored.files import ScoredInput
 from genrm_cli.settings import Settings, changed
 from genrm_cli.storage.location import is_remote, is_stream
@@ -50,9 +51,9 @@ class SoFar(Struct, frozen=True):
 
 
 @contextmanager
-def open_unfinished(uri: str, settings: Settings) -> Iterator[UnfinishedRun | None]:
-    """Open the run that records in a journal, or writes an output that does not exist yet; None if
-    the URI names neither.
+def open_unfinished(uri: str, settings: Settings) -> Iterator[UnfinishedRun | str]:
+    """Open the run that records in a journal, or writes an output that does not exist yet; without
+    one, yield what to read: the output of a journal whose run has ended, or else the URI.
 
     Raises:
         GenrmError: the journal cannot be read, or does not say what to conclude.
@@ -74,8 +75,11 @@ def open_unfinished(uri: str, settings: Settings) -> Iterator[UnfinishedRun | No
             )
         [output] = outputs
         settings = changed(settings, journal=path)
+        if not is_held(path) and Store(settings.storage).at(output).exists():
+            yield output
+            return
     elif is_stream(uri) or names_many(uri) or Store(settings.storage).at(uri).exists():
-        yield None
+        yield uri
         return
     else:
         output = uri
@@ -83,7 +87,7 @@ def open_unfinished(uri: str, settings: Settings) -> Iterator[UnfinishedRun | No
         jobs = [] if found is None else list(iter_jobs(found))
         job = next((job for job in jobs if is_same_place(job.output, output)), None)
         if found is None or job is None:
-            yield None
+            yield uri
         else:
             yield UnfinishedRun(job, found, settings)
 
