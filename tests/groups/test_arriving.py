@@ -2,6 +2,7 @@
 
 import asyncio
 
+from answering_judge import AnsweringJudge
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.plan import GroupPlan, JudgePlan
 from genrm_cli.judging.engine import JudgeSet, LexicalJudge
 from genrm_cli.pairing.pairs import PairingPlan
-from genrm_cli.verdicts import Outcome, Verdict
+from genrm_cli.verdicts import Verdict
 
 TEXTS = [
     "Paris.",
@@ -37,26 +38,18 @@ def plan_of(strategy="ring", **fields):
     return GroupPlan(PairingPlan(strategy, **fields), (JudgePlan("lexical"),))
 
 
-class CountingJudge(LexicalJudge):
-    """The lexical judge as one that is asked: it counts, and answers when it is told to."""
+class CountingJudge(AnsweringJudge):
+    """Answers when it is told to."""
 
     def __init__(self):
-        self.asked = []
+        super().__init__(lambda request: Verdict(4, 2, 2))
         self.may_answer = asyncio.Event()
-
-    def recall(self, requests):
-        """Know nothing."""
-        return [None for _ in requests]
-
-    async def admit(self, lane=None, since_s=0.0):
-        """Let everybody ask."""
-        return object()
 
     async def ask(self, request, slot):
         """Answer once it may."""
-        self.asked.append(request.prompt.responses)
+        outcome = await super().ask(request, slot)
         await self.may_answer.wait()
-        return Outcome(Verdict(4, 2, 2))
+        return outcome
 
 
 async def arrive(group, order, plan, judges):
@@ -155,7 +148,7 @@ async def test_a_late_rollout_is_compared_with_the_stored_group_only():
         judged = await arriving.judge_late(stored, group, late)
         asked = judge.asked[before:]
         assert asked
-        assert all(f"text {late}" in shown for shown in asked)
+        assert all(f"text {late}" in each.prompt.responses for each in asked)
         about_others = [id_ for id_, _ in judged.results if late not in id_.shown]
         moved = [tuple(index + (index >= late) for index in id_.shown) for id_, _ in stored.results]
         assert sorted(id_.shown for id_ in about_others) == sorted(moved)

@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from scored_components import completions, score
+from scored_components import completions
 from small_server import answering_each
 
 from genrm_cli.judging.lookup import PROFILES
@@ -46,20 +46,19 @@ def said(content, finish="stop"):
     return 200, {}, {"choices": [{"message": {"content": content}, "finish_reason": finish}]}
 
 
-def toml(url, **more):
-    """Return settings that name the judge."""
-    given = {"model": "m", "base_url": url, **more}
-    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items())
+def asked_of(url, **more):
+    """Return settings that name the judge, which is probed."""
+    return {"model": "m", "base_url": (url,), "probe": True, **more}
 
 
-def test_a_schema_is_tried_where_the_default_profile_gets_no_verdict(tmp_path):
+def test_a_schema_is_tried_where_the_default_profile_gets_no_verdict(score):
     """After two replies without one; a later run finds the verdicts without asking."""
     with answering_each(answer) as (url, seen):
-        first = score(tmp_path, LINES, toml(url), probe=True)
+        first = score(LINES, "", **asked_of(url))
         asked = len(seen)
-        again = score(tmp_path, LINES, toml(url), probe=True)
+        again = score(LINES, "", **asked_of(url))
         assert len(seen) == asked
-        concluded = score(tmp_path, LINES, toml(url), conclude=True)
+        concluded = score(LINES, "", **asked_of(url, conclude=True))
     with_schema = ["response_format" in body for _, _, body in seen]
     assert with_schema == sorted(with_schema)
     assert sum(with_schema) == len(seen) - 2
@@ -68,12 +67,12 @@ def test_a_schema_is_tried_where_the_default_profile_gets_no_verdict(tmp_path):
     assert first.rewards == again.rewards == concluded.rewards
 
 
-def test_lists_get_a_schema_with_the_labels_of_each_request(tmp_path):
+def test_lists_get_a_schema_with_the_labels_of_each_request(score):
     """Each label once, so that every reply scores the whole list; the reference of the probe has
     other labels than the lists of the run.
     """
     with answering_each(answer_lists) as (url, seen):
-        scored = score(tmp_path, LINES, toml(url, judging="listwise"), probe=True)
+        scored = score(LINES, "", **asked_of(url, judging="listwise"))
     with_schema = [body for _, _, body in seen if "response_format" in body]
     assert len(with_schema) == len(seen) - 2
     assert scored.metrics["failures"] == 0
@@ -98,21 +97,21 @@ def test_a_judge_whose_schema_holds_wrong_verdicts_is_told_as_such(call):
     assert "it does not prefer a right answer to nonsense: scores 3 and 3" in error
 
 
-def test_a_schema_is_tried_where_the_default_profile_is_cut_off(tmp_path):
+def test_a_schema_is_tried_where_the_default_profile_is_cut_off(score):
     """A small model writes until its limit."""
     with answering_each(partial(answer, finish="length")) as (url, seen):
-        scored = score(tmp_path, LINES, toml(url), probe=True)
+        scored = score(LINES, "", **asked_of(url))
     assert scored.metrics["failures"] == 0
     assert "response_format" in seen[-1][2]
 
 
-def test_a_profile_that_the_user_chose_is_never_replaced(tmp_path):
+def test_a_profile_that_the_user_chose_is_never_replaced(score):
     """The probe refuses it, as before."""
     with (
         answering_each(answer) as (url, seen),
         pytest.raises(AssertionError, match="the judge failed"),
     ):
-        score(tmp_path, LINES, toml(url, profile="nemotron-plain"), probe=True)
+        score(LINES, "", **asked_of(url, profile="nemotron-plain"))
     assert not any("response_format" in body for _, _, body in seen)
 
 

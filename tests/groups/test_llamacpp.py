@@ -3,13 +3,18 @@
 from functools import partial
 
 import pytest
-import scored_components
-from scored_components import completions, score
+from scored_components import completions
 
 MODEL = "/models/SmolLM2-135M-Instruct.Q4_1.gguf"
 LONG = "because of the tide " * 400
 TEXTS = ["The moon pulls at the sea.", "No idea.", "The moon, and the sun a little."]
-judge = partial(scored_components.judge, model=MODEL, profile="nemotron-plain")
+
+
+@pytest.fixture
+def judged(judged):
+    """Score with a model that has a path for its name."""
+    return partial(judged, model=MODEL)
+
 
 HABITS = {
     "a path as the model, and further fields in each reply": ({}, {}, {}),
@@ -34,12 +39,12 @@ HABITS = {
 
 
 @pytest.mark.parametrize("habit", HABITS)
-def test_a_run_gets_all_its_verdicts(tmp_path, judge_server, habit):
+def test_a_run_gets_all_its_verdicts(judged, judge_server, habit):
     """Its habits cost calls at most."""
     behaviour, settings, expected = HABITS[habit]
     judge_server.behave(is_llamacpp=True, models=[MODEL], **behaviour)
     texts = [LONG, *TEXTS[1:]] if "shortened_rollouts" in expected else TEXTS
-    scored = score(tmp_path, completions(*texts), judge(judge_server), **settings)
+    scored = judged(completions(*texts), **settings)
     metrics = scored.metrics
     usual = {"failures": 0, "scored": 3, "verdicts": 3, "calls": 3, "estimated_replies": 0}
     usual |= {"retries": 0, "shortened_rollouts": 0}
@@ -48,13 +53,13 @@ def test_a_run_gets_all_its_verdicts(tmp_path, judge_server, habit):
     assert None not in scored.rewards
 
 
-def test_the_context_of_training_is_not_the_context(tmp_path, judge_server):
+def test_the_context_of_training_is_not_the_context(judged, judge_server):
     """`n_ctx_train` is larger than what the server has loaded: the refusal's `n_ctx` counts. Once a
     shorter prompt has passed, the others are shortened before they are sent.
     """
     judge_server.behave(is_llamacpp=True, models=[MODEL], max_model_len=2_000, hides_context=True)
     lines = completions(*[f"{LONG} {number}" for number in range(4)])
-    scored = score(tmp_path, lines, judge(judge_server), max_reply_tokens=512, concurrency="1")
+    scored = judged(lines, max_reply_tokens=512, concurrency="1")
     assert scored.metrics["failures"] == 0
     assert scored.metrics["shortened_rollouts"] == 4
     statuses = judge_server.stats()["by_status"]

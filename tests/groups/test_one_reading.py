@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from scored_components import LEXICAL, completions, score, settings_of
+from scored_components import LEXICAL, completions, settings_of
 
 from genrm_cli.groups.asking.begin import begin_group
 from genrm_cli.groups.asking.shown import shown_to_judges
@@ -78,32 +78,32 @@ def test_what_is_measured_is_what_is_shown(format_):
                 assert settled.reasoning == "" or settled.reasoning not in shown
 
 
-def test_a_closing_tag_at_the_end_of_an_answer_gains_nothing(tmp_path):
+def test_a_closing_tag_at_the_end_of_an_answer_gains_nothing(score):
     """Neither the bonuses for the shortest texts, nor a smaller cluster."""
     texts = [f"{word} is the capital, as everybody knows." for word in ("Paris", "Lyon", "Nice")]
     terms = "group_answer_length_penalty_coeff = 0.5\nanswer_bonus = 0.5\nreasoning_bonus = 0.5\n"
     settings = f"{LEXICAL}[diversity]\n[shaping]\n{terms}"
-    plain = score(tmp_path, completions(*texts), settings)
-    tagged = score(tmp_path, completions(f"{texts[0]}</think>.", *texts[1:]), settings)
+    plain = score(completions(*texts), settings)
+    tagged = score(completions(f"{texts[0]}</think>.", *texts[1:]), settings)
     lengths = [each["genrm"]["adjustments"] for each in (plain.lines[0], tagged.lines[0])]
     assert tagged.lines[0]["genrm"]["adjustments"]["reasoning_bonus"] == 0
     assert lengths[1]["answer_length"] <= lengths[0]["answer_length"]
 
 
-def test_invisible_and_look_alike_characters_avoid_no_cluster(tmp_path):
+def test_invisible_and_look_alike_characters_avoid_no_cluster(score):
     """Copies with variation selectors are copies; look-alikes are near-duplicates."""
     text = "A fox crosses the river and comes home late at night."
     hidden = "".join(f"{sign}{chr(0xE0100 + place)}" for place, sign in enumerate(text))
     alike = text.replace("o", "\u043e").replace("e", "\u0435").replace("a", "\u0430")
     texts = [text, hidden, alike, "Something else entirely, of another length."]
-    scored = score(tmp_path, completions(*texts), LEXICAL + "[diversity]\n")
+    scored = score(completions(*texts), LEXICAL + "[diversity]\n")
     assert [line["genrm"].get("equal_to") for line in scored.lines] == [None, 0, None, None]
     assert [line["genrm"]["diversity"]["size"] for line in scored.lines] == [3, 3, 3, 1]
 
 
-def test_characters_that_an_answer_is_about_make_no_copy(tmp_path):
+def test_characters_that_an_answer_is_about_make_no_copy(score):
     """An entity and its sign, a Greek and a Latin letter, an accent: one of two may be wrong."""
     pairs = [("&lt;", "<"), ("\u03bd", "v"), ("x\u0302 = 5", "x = 5"), ("%41", "A")]
     for one, other in pairs:
-        scored = score(tmp_path, completions(one, other, "Neither of the two."), LEXICAL)
+        scored = score(completions(one, other, "Neither of the two."), LEXICAL)
         assert [line["genrm"].get("equal_to") for line in scored.lines] == [None] * 3

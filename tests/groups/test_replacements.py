@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 
 import pytest
+from answering_judge import AnsweringJudge
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
 from genrm_cli.groups.reward_group import reward_verdicts
 from genrm_cli.judging.engine import JudgeSet
-from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt
+from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.rewards.estimators.calibration import Calibration
 from genrm_cli.settings.table import settings_from
 from genrm_cli.verdicts import Failure, FailureKind, Grades, Outcome, Reason, TooLong, Verdict
@@ -25,32 +26,25 @@ NO_VERDICT = Failure(FailureKind.NO_VERDICT, "no verdict")
 MODEL = {"base_url": ("http://127.0.0.1:9/v1",), "model": "m"}
 
 
-class FailingJudge:
-    """Fails at random, and at some texts always; may take a second call for an answer."""
+class FailingJudge(AnsweringJudge):
+    """Fails at random, at some texts always, and where a rule of a test says so; may take a second
+    call for an answer.
+    """
 
-    stopped_by = None
-
-    def __init__(self, share=0.0, hopeless=(), *, second_calls=0.0, seed=1, known=None):
+    def __init__(self, share=0.0, hopeless=(), *, second_calls=0.0, seed=1, known=None, fails=None):
+        super().__init__(lambda request: verdict_on(request.prompt))
         self.calls = 0
+        self.outcomes = {}
         self._share = share
         self._hopeless = [f"<{index}>" for index in hopeless]
         self._second_calls = second_calls
         self._random = Random(seed)
-        self._known = known
+        self._known = known or {}
+        self._fails = fails or (lambda request, calls: None)
 
     def recall(self, requests):
         """Return what is known of an earlier run."""
-        if self._known is None:
-            return [None] * len(requests)
-        return [self._known[request.prompt, request.repeat] for request in requests]
-
-    def prepare(self, prompt, judge_idx):
-        """Keep the repeat."""
-        return JudgeRequest(prompt, repeat=judge_idx)
-
-    async def admit(self, lane=None, since_s=math.inf):
-        """Admit every request."""
-        return object()
+        return [self._known.get((request.prompt, request.repeat)) for request in requests]
 
     async def ask(self, request, slot):
         """Answer, or fail."""
@@ -60,12 +54,15 @@ class FailingJudge:
             self.calls += 1
             reasks = 1
         shown = request.prompt.responses
-        result = NO_VERDICT if self._random.random() < self._share else verdict_on(request.prompt)
+        result = NO_VERDICT if self._random.random() < self._share else self._answer(request)
         if any(text in response for text in self._hopeless for response in shown):
             result = TOO_LONG
+        result = self._fails(request, self.calls) or result
         if isinstance(result, Grades) and len(shown) > 2 and self._random.random() < self._share:
             result = Grades(result.values[1:], places=tuple(range(1, len(shown))))
-        return Outcome(result, attempts=1 + reasks, reasks=reasks)
+        outcome = Outcome(result, attempts=1 + reasks, reasks=reasks)
+        self.outcomes[request.prompt, request.repeat] = outcome
+        return outcome
 
 
 def verdict_on(prompt):
@@ -148,16 +145,7 @@ def test_a_resumed_run_plans_the_same(settings, size, seed):
     """Stages depend on the results of the group alone."""
     judge = FailingJudge(0.4, seed=seed, second_calls=0.2)
     judged, _ = judged_by(judge, size, **settings)
-    known = {}
-
-    class Recording(FailingJudge):
-        async def ask(self, request, slot):
-            outcome = await super().ask(request, slot)
-            known[request.prompt, request.repeat] = outcome
-            return outcome
-
-    judged, _ = judged_by(Recording(0.4, seed=seed, second_calls=0.2), size, **settings)
-    resumed = FailingJudge(known=known)
+    resumed = FailingJudge(known=judge.outcomes)
     again, _ = judged_by(resumed, size, **settings)
     assert resumed.calls == 0
     assert [id_ for id_, _ in again.results] == [id_ for id_, _ in judged.results]
@@ -192,51 +180,39 @@ def test_a_response_that_is_refused_costs_nobody_else(size):
 def test_a_failed_pair_is_asked_in_the_other_order_first():
     """Then the rollout that lacks a verdict meets another opponent, and at last a known one."""
 
-    class Once(FailingJudge):
-        async def ask(self, request, slot):
-            self.calls += 1
-            failing = self.calls <= self.most
-            return Outcome(NO_VERDICT if failing else verdict_on(request.prompt))
-
-    judge = Once()
-    judge.most = 1
-    judged, plan = judged_by(judge, 6)
+    first = FailingJudge(fails=lambda request, calls: NO_VERDICT if calls == 1 else None)
+    judged, plan = judged_by(first, 6)
     (failed,) = [id_.shown for id_, each in judged.results if isinstance(each.result, Failure)]
-    (further,) = [id_.shown for id_, _ in judged.results if id_.repeat]
-    assert further == failed[::-1]
-    judge = Once()
-    judge.most = 2
-    judged, plan = judged_by(judge, 2)
-    assert [id_ for id_, _ in judged.results if id_.repeat] == [
-        (0, 1, (0, 1)),
-        (0, 1, (1, 0)),
-    ]
+    assert further_of(judged) == [(0, 1, failed[::-1])]
+    both = FailingJudge(fails=lambda request, calls: NO_VERDICT if calls <= 2 else None)
+    judged, plan = judged_by(both, 2)
+    assert further_of(judged) == [(0, 1, (0, 1)), (0, 1, (1, 0))]
     assert None not in rewards_of(judged, plan).rewards
+
+
+def further_of(judged):
+    """Return the requests beyond the plan."""
+    return [id_ for id_, _ in judged.results if id_.repeat]
 
 
 def test_the_rollout_that_lacks_most_is_served_first():
     """Both orders of a pair failed, and one of another: the only further call is for the former."""
 
-    class Once(FailingJudge):
-        async def ask(self, request, slot):
-            names = [text.partition(" ")[0] for text in request.prompt.responses]
-            fails = not request.repeat and names in (["<0>", "<1>"], ["<2>", "<3>"], ["<3>", "<2>"])
-            return Outcome(NO_VERDICT if fails else verdict_on(request.prompt))
+    def fails(request, calls):
+        names = [text.partition(" ")[0] for text in request.prompt.responses]
+        failing = (["<0>", "<1>"], ["<2>", "<3>"], ["<3>", "<2>"])
+        return NO_VERDICT if not request.repeat and names in failing else None
 
-    judged, _ = judged_by(Once(), 4, strategy="all_pairs", both_orders=True, max_extra=1 / 12)
-    (further,) = [id_.shown for id_, _ in judged.results if id_.repeat]
-    assert set(further) == {2, 3}
+    judge = FailingJudge(fails=fails)
+    judged, _ = judged_by(judge, 4, strategy="all_pairs", both_orders=True, max_extra=1 / 12)
+    (further,) = further_of(judged)
+    assert set(further.shown) == {2, 3}
 
 
 def test_a_server_that_answers_nothing_is_asked_once():
     """Replacements would fail alike."""
 
-    class Down(FailingJudge):
-        async def ask(self, request, slot):
-            self.calls += 1
-            return Outcome(Failure(FailureKind.HTTP, "HTTP 503"))
-
-    judge = Down()
+    judge = FailingJudge(fails=lambda request, calls: Failure(FailureKind.HTTP, "HTTP 503"))
     judged, plan = judged_by(judge, 8)
     assert judge.calls == plan.count_requests(8)
     assert set(rewards_of(judged, plan).reasons) == {Reason.INCOMPLETE}

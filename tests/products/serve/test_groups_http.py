@@ -3,6 +3,9 @@
 import pytest
 from served import texts
 
+from genrm_cli.groups.plan import GroupPlan
+from genrm_cli.products.serve.shapes.call import rollout_of
+
 
 def responses(count, group):
     """Return responses with ids; the last is the longest."""
@@ -117,3 +120,19 @@ def test_a_request_that_cannot_be_read_says_why(served, path, body, said):
     reply = served.post(path, body)
     assert reply.status_code == 422
     assert said in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(("as_gym", "name"), [(True, "response"), (False, "completion")])
+def test_an_item_is_a_response_of_gym_under_compat_only(as_gym, name):
+    """Its line has the fields of its record and the principle of the request; a text stays a
+    completion.
+    """
+    plan = GroupPlan(shows_as_gym=as_gym)
+    request = {"messages": "Why?", "principle": "Be short."}
+    item = rollout_of("a", "g", request, {"item": {"output": []}, "record": {"id": 7}}, plan)
+    assert item.line[name] == {"output": []}
+    assert (item.line["id"], item.line["prompt_id"]) == (7, "g")
+    assert item.rollout.principle == "Be short."
+    text = rollout_of("b", "g", request, {"text": "One."}, plan)
+    assert text.line["completion"] == "One."
+    assert text.task == item.task
