@@ -18,6 +18,13 @@ def kept(judge, factory, *flags, **environment):
         yield served
 
 
+@pytest.fixture
+def serve(genrm, judge_server):
+    """Give a test servers of its own with the judge of the tests, by their flags."""
+    judge = judge_flags(judge_server.base_url)
+    return lambda *flags, **environment: serving(genrm, *judge, *flags, **environment)
+
+
 @pytest.fixture(scope="session")
 def shared_server(judge_process, tmp_path_factory):
     """Keep one with the usual settings."""

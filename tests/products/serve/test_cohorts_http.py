@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from served import judge_flags, serving, texts
+from served import texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -165,12 +165,12 @@ def test_a_cohort_that_is_deleted_while_a_late_member_is_judged_stays_forgotten(
 
 
 @pytest.mark.slow
-def test_a_trickle_of_members_does_not_hold_a_cohort_open(genrm, judge_server):
+def test_a_trickle_of_members_does_not_hold_a_cohort_open(serve):
     """Each comes before `--cohort-idle` is over, and the deadline counts from the first all the
     same.
     """
     flags = ("--cohort-idle", "2s", "--cohort-deadline", "1s", "--drain", "0.1s", "--no-probe")
-    with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
+    with serve(*flags) as served:
         waiting = []
         while not waiting or not waiting[0].is_over:
             waiting += begin(served, "t", [len(waiting)], 500, [f"word {len(waiting)}"])

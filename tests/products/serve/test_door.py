@@ -4,9 +4,9 @@ import contextlib
 import socket
 
 import pytest
-from served import TOKEN, judge_flags, serving
+from served import TOKEN
 
-GROUP = {"messages": "Why?", "responses": [{"text": "a"}, {"text": "b c"}]}
+GROUP = {"messages": "Why?", "responses": ["a", "b c"]}
 
 
 def talk(served, *parts):
@@ -88,9 +88,9 @@ def test_web_pages_do_not_reach_loopback(limited, status, headers):
 
 
 @pytest.mark.slow
-def test_a_waiting_member_is_kept_once(judge_server, genrm):
+def test_a_waiting_member_is_kept_once(serve):
     """Neither its body nor another copy of its text: what is open is bounded by what it says."""
-    with serving(genrm, *judge_flags(judge_server.base_url), "--drain", "0.1s") as served:
+    with serve("--drain", "0.1s") as served:
         before = served.memory_bytes()
         for number in range(40):
             text = f"{number} " + "word " * 200_000

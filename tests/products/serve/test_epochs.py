@@ -149,14 +149,13 @@ def test_members_are_compared_with_their_own_epoch(short, judge_server, shape, o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["gym", "openrlhf"])  # with member ids, and without
-def test_a_kill_between_epochs_mixes_none(genrm, judge_server, shape):
+def test_a_kill_between_epochs_mixes_none(serve, judge_server, shape):
     """After each phase the server is killed, and another continues with its journal."""
-    flags = (*judge_flags(judge_server.base_url), *FLAGS)
     rows = {
         name: phases for name, phases in ROWS.items() if not any(e == "late" for *_, e in phases)
     }
     for phase in range(3):
-        with serving(genrm, *flags) as served:
+        with serve(*FLAGS) as served:
             now = {name: phases[phase : phase + 1] for name, phases in rows.items()}
             asyncio.run(play_all(served.url, shape, now, 0))
             served.kill()
@@ -164,12 +163,11 @@ def test_a_kill_between_epochs_mixes_none(genrm, judge_server, shape):
 
 
 @pytest.mark.slow
-def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(genrm, judge_server):
+def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(serve, judge_server):
     """A slow disk or a stopped process keeps it from reading what its clients have sent; the member
     that is held back waits for that.
     """
     idle_s = 2.0
-    flags = [*judge_flags(judge_server.base_url), *FLAGS, "--cohort-idle", f"{idle_s}s"]
 
     async def two_epochs(served):
         async with httpx.AsyncClient(base_url=served.url, timeout=60, trust_env=False) as client:
@@ -187,6 +185,6 @@ def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(genrm, 
     held, rest = (
         [request("gym", "stopped", 2, member) for member in members] for members in ("3", "012")
     )
-    with serving(genrm, *flags) as served:
+    with serve(*FLAGS, "--cohort-idle", f"{idle_s}s") as served:
         assert asyncio.run(two_epochs(served)) == [(SIZE, False)] * SIZE
     assert_no_epochs_were_mixed(judge_server)

@@ -36,7 +36,7 @@ def test_a_single_response_has_a_comparable_number(evaluating, judge_server):
     row = {"_ng_task_index": 1, "genrm_as": "reference"}
     for text, share in ((LONG, 1.0), (SHORT, 0.0), ("", 0.0), (ANSWER, 0.5)):
         judge_server.reset()
-        group = {"messages": QUESTION, "responses": [{"text": text}]}
+        group = {"messages": QUESTION, "responses": [text]}
         reply = evaluating.post("/v1/groups?as=reference", group).json()
         assert (reply["rewards"], reply["status"]) == ([share], "scored")
         assert judge_server.stats()["requests"] == (2 if text in (LONG, SHORT) else 0)
@@ -85,7 +85,7 @@ def test_equal_responses_at_the_same_time_share_the_calls_and_nothing_else(
 def test_a_judge_that_fails_gives_no_number(evaluating, judge_server):
     """The reward is null with a reason, not a loss."""
     judge_server.behave(refuses="FORBIDDEN")
-    responses = [{"text": f"FORBIDDEN {LONG}"}, {"text": f"{LONG} and more"}]
+    responses = [f"FORBIDDEN {LONG}", f"{LONG} and more"]
     group = {"messages": QUESTION, "responses": responses}
     reply = evaluating.post("/v1/groups?as=reference", group).json()
     assert reply["rewards"] == [None, 1.0]
@@ -94,7 +94,7 @@ def test_a_judge_that_fails_gives_no_number(evaluating, judge_server):
 
 def test_a_prompt_without_an_answer_is_an_error(evaluating, served):
     """It names the setting and the remedy; so does a server without any, and another word."""
-    group = {"messages": "When?", "responses": [{"text": "a"}]}
+    group = {"messages": "When?", "responses": ["a"]}
     for server, how, says in (
         (evaluating, "reference", "no reference answer to this prompt"),
         (served, "reference", "needs the setting reference"),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from served import SHAPES, Served, judge_flags, serving, texts
+from served import SHAPES, Served, judge_flags, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -106,9 +106,9 @@ def test_a_server_that_is_gone_without_a_word_costs_one_timeout(served):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # 320 clients in one process
-def test_members_need_no_descriptor_while_they_wait(genrm, judge_server):
+def test_members_need_no_descriptor_while_they_wait(serve):
     """40 groups of 8, their members interleaved, at a server that may open 128 files."""
-    with serving(genrm, *judge_flags(judge_server.base_url), *QUICK) as served:
+    with serve(*QUICK) as served:
         resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (128, 128))
         client = RewardClient(served.url)
 

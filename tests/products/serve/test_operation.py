@@ -11,16 +11,16 @@ import httpx
 import pytest
 from genrm_process import read_lines
 from polling import poll_until
-from served import TOKEN, judge_flags, serving, texts
+from served import TOKEN, texts
 
 from genrm_cli.http_server.server import listen_on
 from genrm_cli.metrics.event import ignore_event
-from genrm_cli.products.serve.run import serve
+from genrm_cli.products.serve import run
 from genrm_cli.settings import settings_from
 from genrm_cli.settings.file_settings import ServeSettings
 
 KINDS = ("prompt", "completion")
-GROUP = {"messages": "Why?", "responses": [{"text": "a"}, {"text": "b c"}]}
+GROUP = {"messages": "Why?", "responses": ["a", "b c"]}
 MEMBER = {"size": 2, "messages": "Why?", "text": "one"}
 
 
@@ -154,18 +154,18 @@ def test_sigterm_on_the_first_message_ends_cleanly(host):
         urls.append(url)
         signal.raise_signal(signal.SIGTERM)
 
-    asyncio.run(serve(settings, {"": {}}, None, ignore_event, end))
+    asyncio.run(run.serve(settings, {"": {}}, None, ignore_event, end))
     signal.signal(signal.SIGTERM, before)
     [url] = urls
     assert url.startswith(f"http://{host}:")
 
 
 @pytest.mark.slow
-def test_sigterm_answers_open_cohorts_and_takes_no_new_group(genrm, judge_server):
+def test_sigterm_answers_open_cohorts_and_takes_no_new_group(serve):
     """The second member of an open cohort still joins; a new group is told to come back; exit code
     0.
     """
-    with serving(genrm, *judge_flags(judge_server.base_url), "--drain", "200s") as served:
+    with serve("--drain", "200s") as served:
         first = served.begin_member("open", 0, **MEMBER)
         served.wait_for(waiting=1)
         served.signal()
@@ -180,9 +180,9 @@ def test_sigterm_answers_open_cohorts_and_takes_no_new_group(genrm, judge_server
 
 
 @pytest.mark.slow
-def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
+def test_sigterm_ends_the_wait_after_the_drain(serve):
     """Whoever still waits then is told to ask again."""
-    with serving(genrm, *judge_flags(judge_server.base_url), "--drain", "0.5s") as served:
+    with serve("--drain", "0.5s") as served:
         waiting = served.begin_member("open", 0, **MEMBER)
         served.wait_for(waiting=1)
         assert served.terminate() == 0
@@ -191,12 +191,12 @@ def test_sigterm_ends_the_wait_after_the_drain(genrm, judge_server):
 
 
 @pytest.mark.slow
-def test_half_a_request_is_cut_off(genrm, judge_server):
+def test_half_a_request_is_cut_off(serve):
     """Neither a head nor a body may arrive for longer than `--read-timeout`."""
     head = b"POST /v1/groups HTTP/1.1\r\nHost: localhost\r\n"
     cases = ((b"", b""), (head[:-4], b""), (head + b"Content-Length: 99\r\n\r\n{", b" 408 "))
     flags = ("--no-probe", "--read-timeout", "0.3s", "--drain", "0.1s")
-    with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
+    with serve(*flags) as served:
         for sent, said in cases:
             with socket.create_connection(served.address, timeout=60) as connection:
                 connection.sendall(sent)
@@ -211,13 +211,13 @@ def test_half_a_request_is_cut_off(genrm, judge_server):
 
 
 @pytest.mark.slow
-def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(genrm, judge_server):
+def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(serve, genrm):
     """429 for a request, silence for a flood; no traceback fills the log, and what waits is
     answered.
     """
     flags = ("--record", "served", "--record-every", "1s", "--drain", "0.1s")
     with (
-        serving(genrm, *judge_flags(judge_server.base_url), *flags) as served,
+        serve(*flags) as served,
         contextlib.ExitStack() as stack,
     ):
         resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (64 + 60,) * 2)

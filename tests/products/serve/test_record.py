@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from genrm_process import read_lines
-from served import gym_response, judge_flags, serving, texts
+from served import gym_response, judge_flags, texts
 
 from genrm_cli.storage.location import is_scored_file
 
@@ -19,18 +19,17 @@ def lines_in(folder):
 
 def group(name, count=3):
     """Make a group of this name."""
-    responses = [{"text": text} for text in texts(count, name)]
-    return {"id": name, "messages": f"Why {name}?", "responses": responses}
+    return {"id": name, "messages": f"Why {name}?", "responses": texts(count, name)}
 
 
 @pytest.mark.slow
-def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server):
+def test_served_groups_are_files_for_report_and_export(serve, genrm, call):
     """Groups, cohorts, compare requests and late members: each line has the reward that was
     served.
     """
     flags = ("--record", "served", "--drain", "1s", "--cohort-deadline", "0.5s")
     given = texts(3, "co")
-    with serving(genrm, *judge_flags(judge_server.base_url), *flags) as served:
+    with serve(*flags) as served:
         rewards = {name: served.group(**group(name))["rewards"] for name in ("one", "two")}
         early = served.begin_all("cohort", "co", dict(enumerate(given[:2])), 3)
         rewards["co"] = [each.json()["reward"] for each in early]
@@ -53,12 +52,12 @@ def test_served_groups_are_files_for_report_and_export(genrm, call, judge_server
 
 
 @pytest.mark.slow
-def test_a_killed_server_loses_no_served_group(genrm, call, judge_server):
+def test_a_killed_server_loses_no_served_group(serve, genrm, call):
     """The next server completes its files, without a line that was cut off; the files have no
     metrics.
     """
-    flags = [*judge_flags(judge_server.base_url), "--record", "served", "--drain", "1s"]
-    with serving(genrm, *flags) as served:
+    flags = ["--record", "served", "--drain", "1s"]
+    with serve(*flags) as served:
         for name in ("one", "two"):
             served.group(**group(name))
         served.kill()
@@ -67,7 +66,7 @@ def test_a_killed_server_loses_no_served_group(genrm, call, judge_server):
         assert path.name.startswith(".")
         with path.open("ab") as file:
             file.write(b'{"prompt": "cut')
-    with serving(genrm, *flags) as served:
+    with serve(*flags) as served:
         assert served.terminate() == 0
     kinds = {path.name.partition(".")[2] for path in folder.iterdir()}
     assert kinds == {"scored.jsonl", "comparisons.jsonl"}
@@ -77,11 +76,11 @@ def test_a_killed_server_loses_no_served_group(genrm, call, judge_server):
 
 
 @pytest.mark.slow
-def test_files_are_rotated_and_whole_on_s3(genrm, judge_server, s3_bucket, aws):
+def test_files_are_rotated_and_whole_on_s3(serve, genrm, s3_bucket, aws):
     """A file never holds two groups of one name; each file appears whole, with those beside it."""
     place = f"s3://{s3_bucket.name}/rl/served/"
     flags = ("--record", place, "--keep", "0.1s", "--drain", "1s")
-    with serving(genrm, *judge_flags(judge_server.base_url), *flags, **aws) as served:
+    with serve(*flags, **aws) as served:
         for number in range(3):
             given = {**group(f"same {number}"), "id": "same"}
             while served.post("/v1/groups", given).status_code == 409:
@@ -95,7 +94,9 @@ def test_files_are_rotated_and_whole_on_s3(genrm, judge_server, s3_bucket, aws):
 
 
 @pytest.mark.slow
-def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(genrm, judge_server):
+def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(
+    serve, genrm, judge_server
+):
     """`genrm score` over the recorded lines asks nothing, and its rewards are within .2 of the
     served ones.
 
@@ -106,17 +107,15 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
     generator = random.Random(7)
     # Within whole rings the judge's preference for a position cancels out; within a ring and a half
     # it does not.
-    judge = [*judge_flags(judge_server.base_url), "--no-probe", "--ring-k", "1.5"]
-    judge += ["--journal", "serve.journal.sqlite"]
+    plan = ("--no-probe", "--ring-k", "1.5", "--journal", "serve.journal.sqlite")
     record = ("--record", "served", "--record-every", "1h", "--drain", "1s")
     served_rewards = {}
     judged = 0
     for half in (range(35), range(35, 70)):
-        with serving(genrm, *judge, *record) as served:
+        with serve(*plan, *record) as served:
             for number in half:
                 given = [f"{number}/{n} " + "word " * generator.randrange(40) for n in range(16)]
-                responses = [{"text": text} for text in given]
-                reply = served.group(messages=f"Why {number}?", responses=responses)
+                reply = served.group(messages=f"Why {number}?", responses=given)
                 judged += len(reply["comparisons"])
                 if judged >= 1_000:
                     served_rewards |= dict(zip(given, reply["rewards"], strict=True))
@@ -127,7 +126,7 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(ge
         del line["reward"], line["genrm"]
     path = genrm.write("rollouts.jsonl", lines)
     asked = judge_server.stats()["requests"]
-    genrm.run("score", path.name, *judge).ended(0)
+    genrm.run("score", path.name, *judge_flags(judge_server.base_url), *plan).ended(0)
     assert judge_server.stats()["requests"] == asked
     scored = read_lines(genrm.folder / "rollouts.scored.jsonl")
     rewards = {line["completion"]: line["reward"] for line in scored}

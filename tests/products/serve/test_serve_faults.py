@@ -15,19 +15,19 @@ def rewards_of(waiting):
 
 
 @pytest.mark.slow
-def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
+def test_a_killed_server_pays_for_nothing_twice(serve, judge_server):
     """In mid-cohort, with verdicts in its journal: all clients retry, and the judge is asked once a
     comparison.
     """
-    flags = [*judge_flags(judge_server.base_url), *QUICK, "--strategy", "all_pairs"]
+    flags = [*QUICK, "--strategy", "all_pairs"]
     given = dict(enumerate(texts(6)))
     early = {place: given[place] for place in range(5)}
-    with serving(genrm, *flags) as served:
+    with serve(*flags) as served:
         served.begin_all("cohort", "g", early, 6)
         name = 'genrm_comparisons_total{result="verdict"}'
         poll_until(lambda: name in served.get("/metrics").text and served.metric(name) == 10)
         served.kill()
-    with serving(genrm, *flags) as served:
+    with serve(*flags) as served:
         replies = [each.json() for each in served.begin_all("cohort", "g", given, 6)]
     assert [reply["group_status"] for reply in replies] == ["scored"] * 6
     assert replies[0]["metrics"]["from_journal"] == 10
@@ -35,13 +35,12 @@ def test_a_killed_server_pays_for_nothing_twice(genrm, judge_server):
 
 
 @pytest.mark.slow
-def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genrm, judge_server):
+def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(serve, judge_server):
     """Half of each cohort asks again at the next server: the rewards are those of the whole cohort,
     in every shape, and so is their mean where a number is required.
 
     Once a new round of the same group has begun, equal responses belong to it, also after another
     kill."""
-    flags = [*judge_flags(judge_server.base_url), *QUICK]
     given = dict(enumerate(texts(4, "again")))
     alone = "/slime?size=1&on_failure=mean", {"prompt": "Q?", "response": "x", "label": "l"}
 
@@ -49,13 +48,13 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
         waiting = {shape: served.begin_all(shape, "again", given, 4) for shape in SHAPES}
         return {shape: rewards_of(each) for shape, each in waiting.items()}
 
-    with serving(genrm, *flags) as served:
+    with serve(*QUICK) as served:
         assert served.post(*alone).json() == 3.0
         assert any("middle of the judge's scale" in line for line in served.messages)
         rewards = ask(served, given)
         served.kill()
     asked = judge_server.stats()["requests"]
-    with serving(genrm, *flags) as served:
+    with serve(*QUICK) as served:
         late = {place: given[place] for place in (2, 3)}
         assert ask(served, late) == {shape: each[2:] for shape, each in rewards.items()}
         every = [reward for each in rewards.values() for reward in each]
@@ -66,7 +65,7 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(genr
         served.begin_all("gym", "again", {0: "new", 1: "new, too", 2: given[2]}, 4)
         served.wait_for(waiting=3)
         served.kill()
-    with serving(genrm, *flags) as served:
+    with serve(*QUICK) as served:
         new = dict(enumerate(["new", "new, too", given[2], "new and last"]))
         assert rewards_of(served.begin_all("gym", "again", new, 4)) != rewards["gym"]
 
@@ -83,16 +82,16 @@ def test_the_built_in_judge_keeps_its_answers_over_a_kill(genrm):
 
 
 @pytest.mark.slow
-def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
+def test_a_reward_from_fewer_members_says_so(serve):
     """After a kill and the end of `--keep`: two of four come again, and each shape that can says
     so.
 
     A member that comes late after a kill has nobody to be compared with: no reward.
     """
-    flags = [*judge_flags(judge_server.base_url), *QUICK, "--cohort-deadline", "1s"]
+    flags = [*QUICK, "--cohort-deadline", "1s"]
     given = dict(enumerate(texts(4, "few")))
     two = {place: given[place] for place in (0, 1)}
-    with serving(genrm, *flags) as served:
+    with serve(*flags) as served:
         waiting = {shape: served.begin_all(shape, "few", two, 4) for shape in SHAPES}
         replies = {shape: [each.reply() for each in found] for shape, found in waiting.items()}
         assert {reply.status_code for reply in replies["slime"]} == {200}
@@ -100,7 +99,7 @@ def test_a_reward_from_fewer_members_says_so(genrm, judge_server):
         assert "2 of 4" in replies["gym"][0].json()["failure_reason"]
         assert replies["openrlhf"][0].json()["extra_logs"]["genrm_came"] == [2.0]
         served.kill()
-    with serving(genrm, *flags) as served:
+    with serve(*flags) as served:
         asked = served.begin_all("cohort", "few", {3: given[3], 1: given[1]}, 4)
         late, again = (each.json() for each in asked)
         assert (late["reward"], late["group_status"]) == (None, "failed")
@@ -125,9 +124,8 @@ def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request
     with serving(genrm, *judge_flags(judge.base_url), *flags, "--drain", "0.1s") as served:
         assert served.get("/readyz").json() == {"status": "ready"}
         judge.kill()
-        responses = [{"text": text} for text in texts(4)]
         groups = [
-            {"id": f"g{n}", "messages": f"Why {n}?", "responses": responses} for n in range(10)
+            {"id": f"g{n}", "messages": f"Why {n}?", "responses": texts(4)} for n in range(10)
         ]
         waiting = [served.begin("/v1/groups", group) for group in groups]
         assert {each.json()["status"] for each in waiting} == {"failed"}

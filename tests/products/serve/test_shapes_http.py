@@ -124,21 +124,22 @@ def test_compare_has_the_reply_of_nemo_gym(served):
 
 
 @pytest.mark.slow
-def test_compat_gives_the_numbers_of_nemo_gym(genrm, judge_server):
+def test_compat_gives_the_numbers_of_nemo_gym(serve, genrm, judge_server):
     """HTTP and `genrm compare` agree in every number; empty objects are the word None; wrong types
     get a 422.
     """
     request = compare_request("compat")
-    flags = [*judge_flags(judge_server.base_url), "--compat", "nemo-gym"]
+    compat = ("--compat", "nemo-gym")
     odd = [{"item": {}}, {"item": {"output": None}}, {"text": "a"}]
     row = {"responses_create_params": {"input": "Why?"}, "response": {"output": []}}
-    with serving(genrm, *flags, "--cohort-size", "2") as compat:
-        served = compat.post("/compare", request).json()
-        assert None not in compat.group(messages="Why?", responses=odd)["rewards"][:2]
+    with serve(*compat, "--cohort-size", "2") as served:
+        reply = served.post("/compare", request).json()
+        assert None not in served.group(messages="Why?", responses=odd)["rewards"][:2]
         for wrong in ({"prompt_id": 5}, {"response": {}}):
-            assert compat.post("/verify", row | wrong).status_code == 422
+            assert served.post("/verify", row | wrong).status_code == 422
+    flags = (*judge_flags(judge_server.base_url), *compat)
     compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
-    assert served == json.loads(compared.out)
+    assert reply == json.loads(compared.out)
 
 
 def test_attempts_at_a_group_never_mix(served, judge_server):
@@ -191,8 +192,7 @@ def what_nemo_rl_reads(results):
 
 def test_a_reply_names_components_and_their_means(composed):
     """For trainers that keep rewards apart: each response has its own values."""
-    responses = [{"text": text} for text in texts(3, "named")]
-    reply = composed.post("/v1/groups", {"messages": "Why?", "responses": responses}).json()
+    reply = composed.group(messages="Why?", responses=texts(3, "named"))
     means = reply["metrics"]["component_means"]
     assert set(means) == {"genrm", "win_rate"}
     wins = [each["components"]["win_rate"] for each in reply["responses"]]
@@ -335,6 +335,6 @@ def test_on_failure_sends_the_users_number(limited, judge_server):
     judge_server.behave(fault={"status": 400})
     waiting = limited.begin_all("slime", "failing", dict(enumerate(texts(2, "failing"))), 2)
     assert [each.json() for each in waiting] == [0.5, 0.5]
-    group = limited.group(messages="Why?", responses=[{"text": "fails"}, {"text": "b c"}])
+    group = limited.group(messages="Why?", responses=["fails", "b c"])
     assert group["rewards"] == [None, None]
     assert limited.metric("genrm_default_rewards_total") == 2

@@ -48,8 +48,7 @@ NAMES = ("groups", *SHAPES)
 def requests_of(shape, number, given):
     """Return the requests of a group; a missing reward is a number where one is required."""
     if shape == "groups":
-        responses = [{"text": text} for text in given]
-        return [("/v1/groups", {"messages": f"Why {number}?", "responses": responses})]
+        return [("/v1/groups", {"messages": f"Why {number}?", "responses": given})]
     asked = [SHAPES[shape](number, place, text, len(given)) for place, text in enumerate(given)]
     for _, body in asked:
         if "_ng_task_index" in body:  # groups of one task would stand under one name in the record

@@ -23,7 +23,7 @@ LONG = REFERENCE + " by the molecules of the air" * 6
 
 def group(id_, *responses, messages=QUESTION):
     """Return a request; a response is a text."""
-    return {"id": id_, "messages": messages, "responses": [{"text": text} for text in responses]}
+    return {"id": id_, "messages": messages, "responses": responses}
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from seam_examples import run_examples
-from served import judge_flags, serving, texts
+from served import texts
 from small_server import answering
 
 from genrm_cli.adapters.reward_client import (
@@ -50,11 +50,11 @@ def test_a_group_is_scored(served):
 
 
 @pytest.mark.slow
-async def test_a_group_meets_at_one_of_several_servers(served, genrm, judge_server):
+async def test_a_group_meets_at_one_of_several_servers(serve, served):
     """Whichever process asks, in whatever order it lists them; without its server, a group meets at
     the other one, and the groups of the other one do not move.
     """
-    with serving(genrm, *judge_flags(judge_server.base_url)) as other:
+    with serve() as other:
         both = [served.url, other.url]
         clients = [
             RewardClient(urls, move_after_s=0.0) for urls in (both, f"{both[1]}/, {both[0]}")

@@ -10,7 +10,7 @@ import zlib
 
 import pytest
 from openrlhf_samples import execute_all
-from served import judge_flags, serving, texts
+from served import texts
 from test_nemo_gym_server import row, verify
 from test_verl_adapter import SIZE, load_manager, make_batch, scores_of
 
@@ -94,9 +94,9 @@ def test_equal_and_blank_responses_have_rewards_at_once(served, ask):
 
 
 @pytest.mark.parametrize("ask", ASK)
-def test_a_judge_that_is_away_is_waited_for(genrm, judge_server, ask):
+def test_a_judge_that_is_away_is_waited_for(serve, judge_server, ask):
     """Rewards come when it is back."""
-    with serving(genrm, *judge_flags(judge_server.base_url)) as served:
+    with serve() as served:
         judge_server.behave(fault={"status": 503})
         back = threading.Timer(OUTAGE_S, judge_server.behave)
         back.start()
@@ -106,17 +106,16 @@ def test_a_judge_that_is_away_is_waited_for(genrm, judge_server, ask):
 
 
 @pytest.mark.parametrize("ask", ASK)
-def test_a_server_that_is_killed_is_waited_for(genrm, judge_server, ask):
+def test_a_server_that_is_killed_is_waited_for(serve, judge_server, ask):
     """SIGKILL in mid-step; the trainer's requests reach the server that takes its place."""
-    flags = [*judge_flags(judge_server.base_url), "--no-probe"]
     found = []
     judge_server.behave(latency_s=1.0)
-    with serving(genrm, *flags) as served:
+    with serve("--no-probe") as served:
         step = threading.Thread(target=lambda: found.extend(ask(served.url, GROUPS)))
         step.start()
         judge_server.wait_until(lambda stats: stats["in_flight"] > 0)
         served.kill()
     time.sleep(0.5)
-    with serving(genrm, *flags, "--listen", "%s:%d" % served.address):  # noqa: UP031
+    with serve("--no-probe", "--listen", "%s:%d" % served.address):  # noqa: UP031
         step.join(120)
     assert_in_order(found)

@@ -7,7 +7,7 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from served import judge_flags, serving, texts
+from served import texts
 
 pytestmark = pytest.mark.loader("verl", "torch")
 
@@ -129,7 +129,7 @@ def test_validation_with_one_sample_a_prompt(manager, on_failure, expected):
     assert [each["reward_extra_info"]["genrm_scored"] for each in found] == [0.0, 0.0]
 
 
-def test_validation_is_the_share_of_wins_against_fixed_answers(genrm, judge_server):
+def test_validation_is_the_share_of_wins_against_fixed_answers(serve, genrm):
     """`validation=reference` makes of `val_kwargs.n=1` a number that is comparable over steps, and
     all that verl reports of it is one.
     """
@@ -138,8 +138,7 @@ def test_validation_is_the_share_of_wins_against_fixed_answers(genrm, judge_serv
     short, middle, long = texts(3, "verl-reference")
     genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": middle}])
     data = make_batch({text: [text] for text in (long, short, middle)}, extra={"split": "test"})
-    flags = [*judge_flags(judge_server.base_url), "--reference", "answers.jsonl"]
-    with serving(genrm, *flags) as served:
+    with serve("--reference", "answers.jsonl") as served:
         found = scores_of(load_manager(served.url, validation="reference"), data)
     assert [each["reward_score"] for each in found] == [1.0, 0.0, 0.5]
     names = found[0]["reward_extra_info"]
