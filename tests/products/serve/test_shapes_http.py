@@ -25,8 +25,8 @@ TEMPLATE = "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n"
 
 
 def post_all(served, path, bodies):
-    """Post each body in a thread of its own; their replies in order."""
-    return [each.reply() for each in [served.begin(path, body) for body in bodies]]
+    """Post each body in a thread of its own; what they are answered, in order."""
+    return [each.json() for each in [served.begin(path, body) for body in bodies]]
 
 
 def gym_row(task, place, text, **fields):
@@ -35,11 +35,11 @@ def gym_row(task, place, text, **fields):
     return verify_row(place, text, **own | fields)
 
 
-def sample(group, text):
-    """Make a request of OpenRLHF's: the query is the decoded template, the prompt included."""
-    prompt = TEMPLATE.format(f"Why {group}?")
-    query = prompt + text + "<|im_end|>"
-    return {"query": [query], "prompts": [prompt], "labels": [f"answer of {group}"]}
+def samples(group, given, prompt=TEMPLATE, **own):
+    """Make requests of OpenRLHF's: a query is the decoded template, the prompt included."""
+    prompt = prompt.format(f"Why {group}?")
+    body = {"prompts": [prompt], "labels": [f"answer of {group}"], **own}
+    return [{**body, "query": [f"{prompt}{text}<|im_end|>"]} for text in given]
 
 
 def compare_request(name, size=3):
@@ -91,7 +91,7 @@ def test_a_judge_that_fails_gives_no_number(served, judge_server, shape):
         if shape != "cohort":
             assert reply.json()["_ng_failure_class"] == "judge_failed"
             assert reply.json()["_ng_failure_judge_error"]
-            assert what_nemo_rl_reads([reply.json()])[:2] == ([0], [True])
+            assert reply.json()["instance_config"] == {"mask_sample": True}
     judge_server.behave()
     for reply in ask():
         assert reply.status_code == 200
@@ -104,7 +104,7 @@ def test_a_gym_row_comes_back_with_its_reward(served, judge_server):
     `input_text` parts, where NeMo Gym's own server shows it an empty prompt.
     """
     rows = [gym_row(71, place, text) for place, text in enumerate(texts(3))]
-    replies = [reply.json() for reply in post_all(served, "/verify", rows)]
+    replies = post_all(served, "/verify", rows)
     rewards = [reply.pop("reward") for reply in replies]
     assert replies == [{**row, "failure_reason": None} for row in rows]
     assert rewards == sorted(rewards)
@@ -207,7 +207,7 @@ def test_nemo_rl_masks_a_rollout_without_a_reward(composed):
     given = enumerate(["", *texts(3, "composed")])
     rows = [gym_row(76, place, text, cohort_size=4) for place, text in given]
     rows[0]["instance_config"] = {"kept": 1}
-    replies = [reply.json() for reply in post_all(composed, "/verify", rows)]
+    replies = post_all(composed, "/verify", rows)
     rewards, masked, columns = what_nemo_rl_reads(replies)
     assert masked == [True, False, False, False]
     assert rewards[0] == pytest.approx(sum(rewards[1:]) / 3)
@@ -238,8 +238,8 @@ def test_openrlhf_samples_find_their_cohort(served):
     """One sample a request; the group is that of prompt and label, and equal responses are
     different members. The second of two URLs gets no sample at all.
     """
-    bodies = [sample("rlhf", text) for text in [*texts(3, "rlhf"), texts(3, "rlhf")[0]]]
-    replies = [reply.json() for reply in post_all(served, "/openrlhf?size=4", bodies)]
+    given = texts(3, "rlhf")
+    replies = post_all(served, "/openrlhf?size=4", samples("rlhf", [*given, given[0]]))
     rewards = [reply["rewards"][0] for reply in replies]
     assert all(reply["scores"] == [0.5] for reply in replies)  # within the default range
     counts = ("comparisons", "failed", "unscored", "came", "late", "worth_training")
@@ -253,19 +253,17 @@ def test_a_label_may_name_group_messages_and_size(served, judge_server):
     """A JSON object in the label; the judge is shown its messages instead of the decoded
     template.
     """
-    messages = '[{"role": "user", "content": "What is asked?"}]'
-    label = f'{{"group_id": "labelled", "size": 2, "messages": {messages}}}'
-    bodies = [{**sample("label", text), "labels": [label]} for text in texts(2, "label")]
-    assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf", bodies))
+    messages = [{"role": "user", "content": "What is asked?"}]
+    label = json.dumps({"group_id": "labelled", "size": 2, "messages": messages})
+    post_all(served, "/openrlhf", samples("label", texts(2, "label"), labels=[label]))
     assert "What is asked?" in str(judge_server.stats()["recent"])
 
 
 def test_reasoning_that_the_prompt_opened_is_not_shown(served, judge_server):
     """A response cut off in the reasoning that the template opened is blank to the judge."""
-    prompt = TEMPLATE.format("Why opened?") + "<think>\n"
     given = ["a secret plan", *(f"so</think>{text}" for text in texts(2, "open"))]
-    bodies = [{"query": [prompt + text], "prompts": [prompt], "labels": ["l"]} for text in given]
-    post_all(served, "/openrlhf?size=3", bodies)
+    bodies = samples("opened", given, TEMPLATE + "<think>\n")
+    post_all(served, "/openrlhf?size=3&on_failure=mean", bodies)
     recent = str(judge_server.stats()["recent"])
     assert "Why opened?" in recent
     assert "a secret plan" not in recent
@@ -273,21 +271,20 @@ def test_reasoning_that_the_prompt_opened_is_not_shown(served, judge_server):
 
 def test_a_truncated_prompt_is_found_by_its_end(served):
     """OpenRLHF cuts long prompts on the left, so a query need not begin with its prompt."""
-    bodies = [sample("truncated", text) for text in texts(2, "cut")]
+    bodies = samples("truncated", texts(2, "cut"))
     for body in bodies:
         body["query"] = [body["query"][0][10:]]
-    assert all(reply.status_code == 200 for reply in post_all(served, "/openrlhf?size=2", bodies))
+    post_all(served, "/openrlhf?size=2", bodies)
     bodies[0]["query"] = ["Something else entirely, of some length."]
     assert "does not begin with its prompt" in served.post("/openrlhf?size=2", bodies[0]).text
 
 
 def test_a_retry_of_openrlhf_is_not_another_member(served):
     """The client gives up and posts again, which its library does without saying so."""
-    given = texts(2, "retry")
-    served.post_and_leave("/openrlhf?size=2", sample("retry", given[0]), waiting=1)
-    replies = post_all(served, "/openrlhf?size=2", [sample("retry", text) for text in given])
-    rewards = [reply.json()["rewards"][0] for reply in replies]
-    assert rewards == sorted(rewards)
+    bodies = samples("retry", texts(2, "retry"))
+    served.post_and_leave("/openrlhf?size=2", bodies[0], waiting=1)
+    worse, better = post_all(served, "/openrlhf?size=2", bodies)
+    assert worse["rewards"] < better["rewards"]
 
 
 @pytest.mark.parametrize("shape", ["openrlhf", "slime"])
@@ -312,20 +309,20 @@ def test_openrlhf_gets_a_number_for_every_sample(served, judge_server):
     `torch.cat` of its rewards then fails and ends training (OpenRLHF 3c3be623,
     `ppo_utils/experience_maker.py`)."""
     documented = "/openrlhf?size=3&on_failure=mean"
-    bodies = [sample("blank", text) for text in ["", *texts(2, "blank")]]
-    blank, *others = (reply.json() for reply in post_all(served, documented, bodies))
+    bodies = samples("blank", ["", *texts(2, "blank")])
+    blank, *others = post_all(served, documented, bodies)
     rewards = [other["rewards"][0] for other in others]
     assert blank["rewards"] == [pytest.approx(sum(rewards) / 2)]
     assert blank["extra_logs"]["genrm_unscored"] == [1.0]
     again = post_all(served, documented, bodies)  # an epoch later: a new cohort
     for reply, reward in zip(again, [sum(rewards) / 2, *rewards], strict=True):
         # The calibration has grown.
-        assert reply.json()["rewards"] == [pytest.approx(reward, abs=0.02)]
+        assert reply["rewards"] == [pytest.approx(reward, abs=0.02)]
     judge_server.behave(fault={"status": 400})
-    bodies = [sample("all", text) for text in texts(3)]
-    failed = [reply.json()["rewards"] for reply in post_all(served, documented, bodies)]
-    assert failed[0] == failed[1] == failed[2] != [None]
-    assert served.post("/openrlhf?size=1&on_failure=meen", sample("typo", "a")).status_code == 422
+    failed = post_all(served, documented, samples("all", texts(3)))
+    assert failed[0]["rewards"] == failed[1]["rewards"] == failed[2]["rewards"] != [None]
+    [typo] = samples("typo", ["a"])
+    assert served.post("/openrlhf?size=1&on_failure=meen", typo).status_code == 422
 
 
 def test_on_failure_sends_the_users_number(limited, judge_server):
