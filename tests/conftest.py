@@ -24,6 +24,7 @@ pytest_plugins = [
     "judge_server_fixture",
     "s3_disturber_fixture",
     "s3_stores_fixture",
+    "served_fixture",
     "trainers_fixture",
     "trainers_table",
 ]

@@ -18,6 +18,9 @@ from polling import poll_until
 
 Json = dict[str, Any]
 TOKEN = "token-of-the-tests"
+# What every server takes: a group, and a member of a cohort.
+GROUP = {"messages": "Why?", "responses": ["a", "b c"]}
+MEMBER = {"size": 2, "messages": "Why?", "text": "one"}
 READY_LIMIT_S = 300.0
 REPLY_LIMIT_S = 300.0
 

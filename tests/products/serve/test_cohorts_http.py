@@ -4,7 +4,7 @@ import asyncio
 import time
 
 import pytest
-from served import texts
+from served import MEMBER, texts
 
 from genrm_cli.adapters.reward_client import RewardClient
 from genrm_cli.products.serve.cohorts.cohort import Member
@@ -105,11 +105,10 @@ def test_a_late_member_is_judged_against_the_stored_group(hurried, judge_server)
 def test_a_client_that_leaves_cancels_nothing(served):
     """Its cohort is scored with it, and it may ask again."""
     path = "/v1/cohorts/leaving/members/0"
-    body = {"size": 2, "messages": "Why?", "text": "one"}
-    served.post_and_leave(path, body, waiting=1)
+    served.post_and_leave(path, MEMBER, waiting=1)
     [stayed] = begin(served, "leaving", [1], 2, ["two or three"])
     assert stayed.json()["members"] == ["0", "1"]
-    assert served.post(path, body).json()["reward"] is not None
+    assert served.post(path, MEMBER).json()["reward"] is not None
 
 
 def test_a_stale_cohort_is_forgotten(limited):
@@ -118,8 +117,7 @@ def test_a_stale_cohort_is_forgotten(limited):
     """
     assert None not in rewards_of(begin(limited, "stale", [0, 1]))
     path = "/v1/cohorts/stale/members/2?wait=0"
-    third = {"size": 2, "messages": "Why?", "text": "c"}
-    while (reply := limited.post(path, third)).status_code == 409:
+    while (reply := limited.post(path, MEMBER)).status_code == 409:
         time.sleep(0.05)  # its two members are still kept
     assert reply.status_code == 202
     limited.client.delete("/v1/cohorts/stale")

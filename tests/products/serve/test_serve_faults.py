@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 from polling import poll_until
-from served import SHAPES, judge_flags, reward_in, serving, texts
+from served import SHAPES, reward_in, serving, texts
 
 QUICK = ("--no-probe", "--drain", "0.1s")
 
@@ -111,19 +111,18 @@ def test_a_reward_from_fewer_members_says_so(serve):
 
 @pytest.mark.slow
 def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request(
-    genrm, start_judge
+    serve, judge_server
 ):
     """Ten groups wait for a dead judge at once: not ten times `--give-up-after`, nor once for each
     comparison; the server is not ready.
 
     The first request after the judge's return is judged, and so is a group that had failed.
     """
-    judge = start_judge()
     limit_s = 2
     flags = ("--give-up-after", f"{limit_s}s", "--retries", "1", "--strategy", "all_pairs")
-    with serving(genrm, *judge_flags(judge.base_url), *flags, "--drain", "0.1s") as served:
+    with serve(*flags, "--drain", "0.1s") as served:
         assert served.get("/readyz").json() == {"status": "ready"}
-        judge.kill()
+        judge_server.kill()
         groups = [
             {"id": f"g{n}", "messages": f"Why {n}?", "responses": texts(4)} for n in range(10)
         ]
@@ -133,6 +132,6 @@ def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request
         waited = [event["waited_s"] for event in served.events() if event["event"] == "group"]
         # Far more where each of 60 comparisons waits for its own end.
         assert max(waited) < 10 * limit_s
-        judge.restart()
+        judge_server.restart()
         assert served.get("/readyz").status_code == 200
         assert [served.group(**group)["status"] for group in groups] == ["scored"] * 10

@@ -4,9 +4,7 @@ import contextlib
 import socket
 
 import pytest
-from served import TOKEN
-
-GROUP = {"messages": "Why?", "responses": ["a", "b c"]}
+from served import GROUP, TOKEN
 
 
 def talk(served, *parts):
