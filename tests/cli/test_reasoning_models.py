@@ -22,10 +22,10 @@ def reasoning(judge_server):
     judge_server.behave(is_reasoning_model=True)
 
 
-def sent(judge_server):
-    """Return the fields of each request besides its messages."""
-    bodies = [request["body"] for request in judge_server.stats()["recent"]]
-    return [{name: value for name, value in body.items() if name != "messages"} for body in bodies]
+def last_sent(judge_server):
+    """Return the fields of the last request besides its messages."""
+    body = judge_server.stats()["recent"][-1]["body"]
+    return {name: value for name, value in body.items() if name != "messages"}
 
 
 def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call, judge_server):
@@ -39,37 +39,33 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
         "max_tokens=16384: its requests use max_completion_to",
     ):
         assert first.err.count(f"m does not take {said}") == 1
-    *_, last = sent(judge_server)
-    assert last == {"model": "m", "max_completion_tokens": 16384}
-    before, refused = judge_server.stats(), 3
-    assert before["by_status"] == {"200": 2 + 8, "400": refused}
+    assert last_sent(judge_server) == {"model": "m", "max_completion_tokens": 16384}
+    assert judge_server.stats()["by_status"] == {"200": 2 + 8, "400": 3}
     again = call("score in.jsonl --force", *judge_server.flags).ended(0)
-    assert judge_server.stats()["requests"] == before["requests"]
+    assert judge_server.stats()["requests"] == 2 + 8 + 3
     assert "8 reused from an earlier run" in again.err
+
+
+def key_of(form, given):
+    """Return the key of a request in a form, with fields that the user gave."""
+    pool = EndpointPool([], 10, ignore_event)
+    profile = PROFILES["nemotron-plain"]
+    policy = CallPolicy(1, 1, 0, 0)
+    judge = RemoteJudge(pool, profile, policy, Budget(), model="m", given=given, form=form)
+    return judge.prepare(PairwisePrompt([], "a", "b"), 0).key
 
 
 def test_a_verdict_belongs_to_the_request_as_it_was_sent():
     """The key of an adapted request is that of the same request as the user would have planned it,
     and no other.
     """
-
-    def key(form, given):
-        pool = EndpointPool([], 10, ignore_event)
-        profile = PROFILES["nemotron-plain"]
-        policy = CallPolicy(1, 1, 0, 0)
-        judge = RemoteJudge(pool, profile, policy, Budget(), model="m", given=given, form=form)
-        return judge.prepare(PairwisePrompt([], "a", "b"), 0).key
-
     adapted = RequestForm("m")
     adapted.recall('{"temperature": null, "top_p": null, "max_tokens": "max_completion_tokens"}')
-    as_sent = {
-        "temperature": None,
-        "top_p": None,
-        "max_tokens": None,
-        "max_completion_tokens": 16384,
-    }
-    assert key(adapted, {}) == key(RequestForm("m"), as_sent) != key(RequestForm("m"), {})
-    assert key(adapted, {"temperature": 0.2}) == key(adapted, {})
+    as_sent = dict.fromkeys(("temperature", "top_p", "max_tokens"))
+    as_sent["max_completion_tokens"] = 16384
+    plain = RequestForm("m")
+    assert key_of(adapted, {}) == key_of(plain, as_sent) != key_of(plain, {})
+    assert key_of(adapted, {"temperature": 0.2}) == key_of(adapted, {})
 
 
 def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, judge_server):
@@ -77,97 +73,59 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
     for itself.
     """
     genrm.rollouts()
-    grader = (
-        '[components.tone]\nkind = "rubric"\nset = "helpfulness"\n[total]\nweights = '
-        "{ genrm = 1.0 }\n"
-    )
-    judges = "".join(
-        f'[[judge]]\nmodel = "{model}"\nprofile = "nemotron-plain"\n' for model in "ab"
-    )
-    (genrm.folder / "genrm.toml").write_text(
-        f'base_url = ["{judge_server.base_url}"]\n{judges}{grader}'
-    )
+    judges = [f'[[judge]]\nmodel = "{each}"\nprofile = "nemotron-plain"\n' for each in "ab"]
+    grader = '[components.tone]\nkind = "rubric"\nset = "helpfulness"\n'
+    settings = f'base_url = ["{judge_server.base_url}"]\n{"".join(judges)}{grader}'
+    total = "[total]\nweights = { genrm = 1.0 }\n"
+    (genrm.folder / "genrm.toml").write_text(settings + total)
     finished = call("score in.jsonl --config genrm.toml").ended(0)
     assert [finished.err.count(f"{model} does not take") for model in "ab"] == [3, 3]
     assert judge_server.stats()["by_status"]["400"] == 6
 
 
-def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server):
+@pytest.mark.parametrize(
+    ("field", "code", "words"),
+    [
+        ("temperature=0.2", 4, "Leave the field out with --request-field temperature=, or"),
+        ("reasoning_effort=no", 4, "'medium', 'high'. Leave the field out"),
+        ("house_mode=1", 4, "Leave the field out with --request-field house_mode="),
+        ("temprature=1", 2, "unknown request field 'temprature'. Did you mean temperature?"),
+        ("model=x", 2, "--request-field: model is set by genrm"),
+    ],
+)
+def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server, field, code, words):
     """A field that the user set, or that verdicts need, is refused with the remedy; a typo, before
     any call.
     """
-    cases = [
-        (
-            ("--request-field", "temperature=0.2"),
-            4,
-            "Leave the field out with --request-field temperature=, or",
-        ),
-        (("--request-field", "reasoning_effort=no"), 4, "'medium', 'high'. Leave the field out"),
-        (
-            ("--request-field", "house_mode=1"),
-            4,
-            "Leave the field out with --request-field house_mode=",
-        ),
-        (
-            ("--request-field", "temprature=1"),
-            2,
-            "unknown request field 'temprature'. Did you mean temperature?",
-        ),
-        (("--request-field", "model=x"), 2, "--request-field: model is set by genrm"),
-    ]
-    for flags, code, words in cases:
-        genrm.rollouts()
-        refused = call("score in.jsonl", *judge_server.flags, *flags).ended(code)
-        assert words in refused.err, refused.err
+    genrm.rollouts()
+    score = f"score in.jsonl --request-field {field}"
+    assert words in call(score, *judge_server.flags).ended(code).err
 
 
 def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
     """Text and JSON; either name limits replies, and the other is not sent."""
     genrm.rollouts(1, 2)
-    fields = (
-        "reasoning_effort=low",
-        "max_completion_tokens=99",
-        "temperature=",
-        "top_p=null",
-        "seed=7",
-    )
-    given = [flag for field in fields for flag in ("--request-field", field)]
-    finished = call("score in.jsonl", *judge_server.flags, *given).ended(0)
-    assert "does not take" not in finished.err, finished.err
-    *_, last = sent(judge_server)
-    assert last == {
-        "model": "m",
-        "max_completion_tokens": 99,
-        "reasoning_effort": "low",
-        "seed": 7,
-    }
+    fields = "reasoning_effort=low max_completion_tokens=99 temperature= top_p=null seed=7"
+    given = " ".join(f"--request-field {field}" for field in fields.split())
+    finished = call(f"score in.jsonl {given}", *judge_server.flags).ended(0)
+    assert "does not take" not in finished.err
+    sent = {"max_completion_tokens": 99, "reasoning_effort": "low", "seed": 7}
+    assert last_sent(judge_server) == {"model": "m", **sent}
 
 
-def test_values_are_json_or_text():
-    """The first equals sign separates; NaN is no JSON."""
-    cases = [
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
         ("a=b=c", ("a", "b=c")),
         ("stop=[1]", ("stop", [1])),
         (" user = x y ", ("user", "x y")),
         ("a=NaN", ("a", "NaN")),
         ("a=", ("a", None)),
-    ]
-    for text, field in cases:
-        assert parse_request_field(text) == field
-
-
-def test_a_typo_in_a_profile_is_refused_when_it_is_read(genrm, call):
-    """Before any call: the file, the field and what was expected."""
-    cases = ["top_pp = 1.0", "stream = true"]
-    for field in cases:
-        text = (
-            f"[request]\n{field}\n[frame]\nnames = ['A', 'B']\nclosing = 'x'\n[verdict]\nform = "
-            "'scores_json'\n"
-        )
-        (genrm.folder / "own.toml").write_text(text)
-        refused = call("profiles own.toml").ended(2)
-        assert "own.toml: [request]: " in refused.err
-        assert field.split()[0] in refused.err
+    ],
+)
+def test_values_are_json_or_text(text, field):
+    """The first equals sign separates; NaN is no JSON."""
+    assert parse_request_field(text) == field
 
 
 def test_servers_that_contradict_each_other_end_it():
@@ -180,9 +138,6 @@ def test_servers_that_contradict_each_other_end_it():
     assert not form.learn(RefusedField("temperature", True), planned, fixed=["temperature"])
     other = RequestForm("m")
     other.recall(str(form))
-    assert (
-        other.adapt(planned)
-        == {"max_completion_tokens": 9, "temperature": 0.6}
-        == form.adapt(planned)
-    )
+    renamed = {"max_completion_tokens": 9, "temperature": 0.6}
+    assert other.adapt(planned) == form.adapt(planned) == renamed
     assert json.loads(str(other)) == {"max_tokens": "max_completion_tokens"}
