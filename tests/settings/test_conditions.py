@@ -57,7 +57,7 @@ def test_it_is_refused_from_every_source(name, value, beside, other):
     ):
         with pytest.raises(UsageError, match=says):
             resolve_settings(flags, environ, SettingsFile("genrm.toml", file))
-    with pytest.raises(UsageError, match="files" if name in FOR_FILES else says):
+    with pytest.raises(UsageError, match="no effect here" if name in FOR_FILES else says):
         genrm.Scorer(**given)
 
 
