@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import subprocess
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,19 @@ def start_process(
             signal.signal(each, before[each])
     _started.append(process)
     return process
+
+
+def run_program(
+    program: str, *arguments: object, **options: Any
+) -> subprocess.CompletedProcess[Any]:
+    """Run Python in a process of its own, in which a warning is an error; what it prints is text
+    unless `text` is false.
+    """
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
+        check=True,
+        **{"capture_output": True, "text": True, "timeout": 60} | options,
+    )
 
 
 @contextlib.contextmanager

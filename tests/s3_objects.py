@@ -1,6 +1,14 @@
-"""Fill a bucket of the S3 server of a test, and look into it."""
+"""Fill a bucket of the S3 server of a test, look into it, and answer as S3 does."""
 
 from typing import Any
+
+UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
+
+
+def refusal(status: int, code: str) -> tuple[int, dict[str, str], bytes]:
+    """Return the reply of S3 to what it refuses."""
+    said = f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>"
+    return status, {}, said.encode()
 
 
 def keys_in(bucket: Any) -> set[str]:

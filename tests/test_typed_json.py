@@ -1,7 +1,6 @@
 """JSON is read into classes by any number of threads at once."""
 
-import subprocess
-import sys
+from processes import run_program
 
 # A process of its own: the crash that this guards against is one of the interpreter.
 MANY_READ_A_NEW_CLASS = """
@@ -37,7 +36,4 @@ for _ in range(5):
 
 def test_threads_that_read_a_class_for_the_first_time_together_do_not_crash():
     """Eight threads meet at a class that no one has read, five times."""
-    done = subprocess.run(
-        [sys.executable, "-c", MANY_READ_A_NEW_CLASS], capture_output=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert run_program(MANY_READ_A_NEW_CLASS).stderr == ""

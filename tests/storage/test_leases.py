@@ -72,14 +72,14 @@ def names_beside(output):
     return [found.identity.uri.removeprefix(folder) for found in STORE.at(folder).iter_named()]
 
 
+def changed(lease, **fields):
+    """Return the content of a lease with other values of some fields."""
+    return json.dumps(json.loads(lease.content) | fields).encode()
+
+
 def elsewhere(lease):
     """Make a lease one of a process on another machine."""
-    content = json.dumps(
-        {
-            **json.loads(lease.content),
-            "host": "far-away boot pid",
-        }
-    ).encode()
+    content = changed(lease, host="far-away boot pid")
     STORE.at(lease.uri).replace(content)
     return Lease(lease.stem, lease.number, content, STORE)
 
@@ -88,18 +88,8 @@ def start_taker(*outputs):
     """Start a process that takes leases when it is told to, and keeps them until it is told to
     end.
     """
-    command = [
-        sys.executable,
-        "-W",
-        "error",
-        "-c",
-        _TAKE,
-        *outputs,
-    ]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(PACKAGE_ROOT),
-    }
+    command = [sys.executable, "-W", "error", "-c", _TAKE, *outputs]
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE_ROOT)}
     return start_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
 
@@ -231,14 +221,8 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once_a_live_one_is_not(ou
 def test_a_number_that_another_process_has_by_now_is_no_owner(output):
     """A process with the owner's id but another start time does not hold its lease."""
     lease = take(output)
-    content = json.dumps(
-        {
-            **json.loads(lease.content),
-            "started": "1",
-        }
-    ).encode()
     lease.release()
-    STORE.at(lease.uri).create(content)
+    STORE.at(lease.uri).create(changed(lease, started="1"))
     assert take(output).uri.endswith("-2")
 
 
@@ -318,7 +302,7 @@ def test_without_the_right_to_list_one_has_the_lease(s3_bucket, disturbed_s3, mo
     assert taken == [first]
     first.renew()
     old = elsewhere(first)
-    STORE.at(old.uri).replace(json.dumps(json.loads(old.content) | {"expiry_s": 0.1}).encode())
+    STORE.at(old.uri).replace(changed(old, expiry_s=0.1))
     time.sleep(1.2)
     _, (new,) = take_all()
     assert new.uri == old.uri

@@ -37,13 +37,13 @@ def store(real_store, monkeypatch, fresh_clients):
     return Store()
 
 
-def names_in(bucket, real_store):
+def names_in(bucket, client):
     """Name all objects of a bucket."""
-    listed = real_store.client().list_objects_v2(Bucket=bucket)
+    listed = client.list_objects_v2(Bucket=bucket)
     return {item["Key"] for item in listed.get("Contents", [])}
 
 
-def test_of_many_one_has_the_lease(bucket, store, real_store):
+def test_of_many_one_has_the_lease(bucket, client, store, real_store):
     """Of eight that try at once one gets the lease; released, nothing of it is left."""
     output = f"s3://{bucket}/rl/x.scored.jsonl"
     # Not at rclone: it answers 500, or a wrong checksum, while an object is read that others
@@ -63,17 +63,10 @@ def test_of_many_one_has_the_lease(bucket, store, real_store):
     leases[0].renew()
     assert isinstance(take_lease(output, store, 60.0), OtherLease)
     leases[0].release()
-    assert names_in(bucket, real_store) == set()
+    assert names_in(bucket, client) == set()
 
 
-def test_whole_runs(
-    bucket,
-    client,
-    store,
-    real_store,
-    judge_server,
-    tmp_path,
-):
+def test_whole_runs(bucket, client, store, real_store, judge_server, tmp_path):
     """Two runs started together score a prefix once between them, parts and all; later runs find it
     up to date.
     """
@@ -92,24 +85,9 @@ def test_whole_runs(
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": real_store.url,
     }
-    places = (
-        f"s3://{bucket}/rl/env/",
-        "--min-age",
-        0,
-    )
-    judge = (
-        "--base-url",
-        judge_server.base_url,
-        "--model",
-        "a-judge",
-        "--no-probe",
-    )
     arguments = (
-        "score",
-        *places,
-        *judge,
-        "--journal",
-        f"s3://{bucket}/rl/_genrm/journal/",
+        f"score s3://{bucket}/rl/env/ --min-age 0 --no-probe --journal s3://{bucket}/rl/_genrm/journal/",
+        *judge_server.flags,
     )
     machines = [Genrm(tmp_path / name) for name in ("one", "two")]
     for machine in machines:
@@ -124,15 +102,10 @@ def test_whole_runs(
     else:  # the one that meets a lease while it is overwritten may fail, but not half-way
         assert {code for _, code in ended} <= {0, 5}, ended
         assert machines[0].run(*arguments, **names).code == 0
-    suffixes = (
-        "jsonl",
-        "scored.jsonl",
-        "metrics.json",
-        "comparisons.jsonl",
-    )
+    suffixes = ("jsonl", "scored.jsonl", "metrics.json", "comparisons.jsonl")
     expected = {f"rl/env/run-{number}.{suffix}" for number in range(3) for suffix in suffixes}
     assert {
-        name for name in names_in(bucket, real_store) if not name.startswith("rl/_genrm/")
+        name for name in names_in(bucket, client) if not name.startswith("rl/_genrm/")
     } == expected
     assert "Uploads" not in client.list_multipart_uploads(Bucket=bucket)
     asked = judge_server.stats()["requests"]

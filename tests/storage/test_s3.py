@@ -6,22 +6,23 @@ from genrm_cli.storage.source import open_source
 from genrm_cli.storage.store import Store
 
 STORE = Store()
-_LIMIT = 1 << 20
 
 
 def test_missing_bucket_is_told_from_a_missing_key(s3_bucket):
-    """Errors of reading, inspecting and checking distinguish a missing bucket from a missing
-    key.
+    """A missing key is none of an object, and an error of an input; a missing bucket is an error of
+    all.
     """
-    missing = f"s3://{s3_bucket.name}-not/rl/x.jsonl"
-    with pytest.raises(StorageError, match=f"^s3://{s3_bucket.name}/rl/x.jsonl: no such object"):
-        open_source(f"s3://{s3_bucket.name}/rl/x.jsonl", STORE, InputSettings())
+    key = f"s3://{s3_bucket.name}/rl/x.jsonl"
+    assert STORE.at(key).read() is None
+    with pytest.raises(StorageError, match=f"^{key}: no such object"):
+        open_source(key, STORE, InputSettings())
+    missing = STORE.at("s3://no-such-bucket/rl/x")
     for attempt in (
-        lambda: open_source(missing, STORE, InputSettings()),
-        lambda: STORE.at(missing).identify(),
-        lambda: STORE.at(missing).check_writable(),
+        lambda: open_source("s3://no-such-bucket/rl/x", STORE, InputSettings()),
+        *(missing.identify, missing.check_writable, missing.read, missing.remove),
+        lambda: missing.create(b"x"),
     ):
-        with pytest.raises(StorageError, match=f"^{missing}: no such bucket"):
+        with pytest.raises(StorageError, match=r"^s3://no-such-bucket/rl/x.*: no such bucket"):
             attempt()
 
 

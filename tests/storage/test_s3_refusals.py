@@ -2,6 +2,7 @@ import random
 import threading
 
 import pytest
+from s3_objects import UPLOAD, refusal
 
 from genrm_cli.errors import ChangedInputError, StoppedError, StorageError
 from genrm_cli.settings.file_settings import InputSettings
@@ -9,11 +10,6 @@ from genrm_cli.storage.source import open_source
 
 _URI = "s3://bucket/rl/x.jsonl"
 _MULTIPART_BYTES = 9 << 20
-_UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
-
-
-def _refusal(code):
-    return f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode()
 
 
 def test_reason_is_found_though_head_has_no_body(scripted_s3):
@@ -27,7 +23,7 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
         (400, "Whatever", "S3 refused .*Whatever.*said by the server"),
     ]
     for status, code, message in cases:
-        scripted_s3.always(status, _refusal(code))
+        scripted_s3.always(status, refusal(status, code)[2])
         for attempt in (
             lambda: open_source(_URI, scripted_s3.store, InputSettings()),
             lambda: scripted_s3.store.at(_URI).identify(),
@@ -40,13 +36,10 @@ def test_reason_is_found_though_head_has_no_body(scripted_s3):
 
 def test_missing_permission_to_write_is_found_before_the_run(scripted_s3):
     """The check names the permission that is missing, that to give up an upload included."""
-    cases = [
-        ("POST", "s3:PutObject"),
-        ("DELETE", "s3:AbortMultipartUpload"),
-    ]
+    cases = [("POST", "s3:PutObject"), ("DELETE", "s3:AbortMultipartUpload")]
     for refused, permission in cases:
         scripted_s3.answer = lambda request, refused=refused: (
-            (403, {}, _refusal("AccessDenied")) if request.method == refused else (200, {}, _UPLOAD)
+            refusal(403, "AccessDenied") if request.method == refused else (200, {}, UPLOAD)
         )
         with pytest.raises(StorageError, match=permission):
             scripted_s3.store.at(_URI).check_writable()
@@ -82,10 +75,7 @@ def test_every_get_is_pinned_to_one_version(scripted_s3):
 
 def test_object_replaced_while_being_read_is_an_input_error(scripted_s3):
     """When the version first seen is gone, the input is refused: versions are never mixed."""
-    for gone in (
-        (412, {}, _refusal("PreconditionFailed")),
-        (404, {}, _refusal("NoSuchKey")),
-    ):
+    for gone in (refusal(412, "PreconditionFailed"), refusal(404, "NoSuchKey")):
         scripted_s3.answer = lambda request, gone=gone: (
             gone if "range" in request.headers else (200, {"ETag": '"a"'}, bytes(_MULTIPART_BYTES))
         )
@@ -113,24 +103,9 @@ def test_read_can_be_stopped(scripted_s3):
 
     def answer(request):
         if request.method == "HEAD":
-            return (
-                200,
-                {
-                    "ETag": '"a"',
-                    "Content-Length": str(size),
-                },
-                b"",
-            )
+            return 200, {"ETag": '"a"', "Content-Length": str(size)}, b""
         stopped.wait(10)
-        return (
-            206,
-            {
-                "ETag": '"a"',
-                "Content-Length": "4",
-                "Connection": "close",
-            },
-            b"abc",
-        )
+        return 206, {"ETag": '"a"', "Content-Length": "4", "Connection": "close"}, b"abc"
 
     def stop():
         if any(request.method == "GET" for request in scripted_s3.requests):
@@ -168,7 +143,7 @@ def test_an_upload_answered_by_a_web_page_has_failed(scripted_s3):
     for large in (False, True):
         sink = scripted_s3.store.open_sink(_URI, overwrite=True)
         scripted_s3.answer = lambda request: (
-            (200, {}, _UPLOAD)
+            (200, {}, UPLOAD)
             if "?uploads" in request.path
             else (200, {"Content-Type": "text/html"}, _PAGE)
         )

@@ -3,6 +3,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from s3_objects import UPLOAD, keys_in, refusal
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.outputs import Outputs
@@ -11,19 +12,8 @@ from genrm_cli.storage.store import Store
 STORE = Store()
 _URI = "s3://bucket/rl/x.jsonl"
 _PART = 8 << 20
-_UPLOAD = b"<InitiateMultipartUploadResult><UploadId>U1</UploadId></InitiateMultipartUploadResult>"
 _COMPLETED = b"<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"
 _LISTING = b"<ListBucketResult></ListBucketResult>"
-
-Answer = tuple[int, dict[str, str], bytes]
-
-
-def _refusal(status, code):
-    return (
-        status,
-        {},
-        f"<Error><Code>{code}</Code><Message>said by the server</Message></Error>".encode(),
-    )
 
 
 def _kind(request):
@@ -32,15 +22,9 @@ def _kind(request):
     if request.method == "POST":
         return "complete" if "uploadId" in query else "begin"
     part = re.search(r"partNumber=(\d+)", query)
-    return (
-        f"part {part[1]}"
-        if part
-        else {
-            "PUT": "put",
-            "DELETE": "abort",
-            "HEAD": "head",
-        }.get(request.method, "list")
-    )
+    if part is not None:
+        return f"part {part[1]}"
+    return {"PUT": "put", "DELETE": "abort", "HEAD": "head"}.get(request.method, "list")
 
 
 def _kinds(scripted_s3):
@@ -52,30 +36,12 @@ def _accept(request):
     kind = _kind(request)
     if kind == "head":
         return 404, {}, b""
-    return (
-        200,
-        {"ETag": '"x"'},
-        {
-            "begin": _UPLOAD,
-            "complete": _COMPLETED,
-            "list": _LISTING,
-        }.get(kind, b""),
-    )
+    contents = {"begin": UPLOAD, "complete": _COMPLETED, "list": _LISTING}
+    return 200, {"ETag": '"x"'}, contents.get(kind, b"")
 
 
 def _accept_but(kind, answer):
     return lambda request: answer if _kind(request) == kind else _accept(request)
-
-
-def _uploads(bucket):
-    return bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", [])
-
-
-def _keys(bucket):
-    return [
-        item["Key"]
-        for item in bucket.client.list_objects_v2(Bucket=bucket.name).get("Contents", [])
-    ]
 
 
 def test_parts_go_up_before_the_object_appears(s3_bucket):
@@ -83,27 +49,20 @@ def test_parts_go_up_before_the_object_appears(s3_bucket):
     sink = STORE.open_sink(f"s3://{s3_bucket.name}/rl/x.jsonl", overwrite=False)
     sink.write(bytes(2 * _PART + 5))
     sink.finish()
-    place = {
-        "Bucket": s3_bucket.name,
-        "Key": "rl/x.jsonl",
-        "UploadId": _uploads(s3_bucket)[0]["UploadId"],
-    }
-    assert [part["Size"] for part in s3_bucket.client.list_parts(**place)["Parts"]] == [
-        _PART,
-        _PART,
-        5,
-    ]
-    assert _keys(s3_bucket) == []
+    (upload,) = s3_bucket.client.list_multipart_uploads(Bucket=s3_bucket.name)["Uploads"]
+    place = {"Bucket": s3_bucket.name, "Key": "rl/x.jsonl", "UploadId": upload["UploadId"]}
+    parts = s3_bucket.client.list_parts(**place)["Parts"]
+    assert [part["Size"] for part in parts] == [_PART, _PART, 5]
+    assert keys_in(s3_bucket) == {"unfinished rl/x.jsonl"}
     sink.commit()
-    assert _keys(s3_bucket) == ["rl/x.jsonl"]
-    assert _uploads(s3_bucket) == []
+    assert keys_in(s3_bucket) == {"rl/x.jsonl"}
 
 
 def test_part_that_fails_ends_the_upload(scripted_s3):
     """When the third part of five is refused, all parts are given up after the last one in
     flight.
     """
-    scripted_s3.answer = _accept_but("part 3", _refusal(403, "AccessDenied"))
+    scripted_s3.answer = _accept_but("part 3", refusal(403, "AccessDenied"))
     with (  # noqa: PT012
         pytest.raises(StorageError, match=f"^{_URI}: "),
         Outputs(scripted_s3.store, overwrite=True) as outputs,
@@ -119,7 +78,7 @@ def test_part_that_fails_ends_the_upload(scripted_s3):
 
 def test_refused_commit_leaves_nothing(scripted_s3):
     """If joining the parts is refused, that is a storage error, and they are given up."""
-    scripted_s3.answer = _accept_but("complete", _refusal(403, "AccessDenied"))
+    scripted_s3.answer = _accept_but("complete", refusal(403, "AccessDenied"))
     sink = scripted_s3.store.open_sink(_URI, overwrite=True)
     sink.write(bytes(_PART + 1))
     with pytest.raises(StorageError, match="access denied"):
@@ -159,7 +118,7 @@ def test_store_without_conditions_is_looked_at_again(scripted_s3):
     def answer(request):
         if "if-none-match" in request.headers:
             tried.set()
-            return _refusal(501, "NotImplemented")
+            return refusal(501, "NotImplemented")
         if request.method == "HEAD" and tried.is_set():
             return 200, {"ETag": '"theirs"'}, b""
         return _accept(request)
@@ -230,7 +189,7 @@ def test_joining_whose_reply_got_lost_is_no_failure(scripted_s3):
     is ours.
     """
     begun = {}
-    answers = iter([_refusal(500, "InternalError"), _refusal(404, "NoSuchUpload")])
+    answers = iter([refusal(500, "InternalError"), refusal(404, "NoSuchUpload")])
 
     def answer(request):
         if _kind(request) == "begin":

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import start_process
+from processes import run_program, start_process
 
 from genrm_cli.errors import StorageError, UsageError
 from genrm_cli.storage.local.sinks import reserve_and_replace
@@ -18,26 +18,19 @@ def _open(path, *, overwrite=False):
     return STORE.open_sink(str(path), overwrite=overwrite)
 
 
-def test_existing_output_is_refused_at_once(tmp_path):
-    """Without overwrite an existing file, or a dangling link, is refused before anything is
-    written.
-    """
-    (tmp_path / "out.jsonl").write_bytes(b"old")
-    (tmp_path / "link.jsonl").symlink_to(tmp_path / "nowhere")
-    for name in ("out.jsonl", "link.jsonl"):
-        assert STORE.at(str(tmp_path / name)).exists()
-        with pytest.raises(UsageError, match="force"):
-            _open(tmp_path / name)
-
-
 def test_link_stays_a_link(tmp_path):
-    """Overwriting through a symbolic link replaces what it points to."""
+    """Without overwrite a link is refused, a dangling one as well; overwriting replaces what it
+    points to.
+    """
+    link = tmp_path / "link.jsonl"
+    link.symlink_to("real.jsonl")
+    with pytest.raises(UsageError, match="force"):
+        _open(link)
     (tmp_path / "real.jsonl").write_bytes(b"old")
-    (tmp_path / "link.jsonl").symlink_to("real.jsonl")
-    sink = _open(tmp_path / "link.jsonl", overwrite=True)
+    sink = _open(link, overwrite=True)
     sink.write(b"new")
     sink.commit()
-    assert (tmp_path / "link.jsonl").is_symlink()
+    assert link.is_symlink()
     assert (tmp_path / "real.jsonl").read_bytes() == b"new"
 
 
@@ -71,20 +64,7 @@ def test_full_disk_leaves_the_old_output(tmp_path):
         "        outputs.commit()\n"
         "except StorageError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "error",
-            "-c",
-            script,
-            str(path),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    done = run_program(script, path)
     assert done.stdout.startswith(f"{path}: cannot be written: File too large; free some disk")
     assert done.stderr == ""
     assert path.read_bytes() == b"old"
@@ -118,14 +98,7 @@ def test_folder_without_permission_is_a_storage_error(tmp_path):
         "try: Store().at('out.jsonl').check_writable()\n"
         "except StorageError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    done = run_program(script, cwd=tmp_path)
     assert done.stdout.startswith("out.jsonl: permission denied; make it and its folder writable")
 
 
@@ -153,9 +126,7 @@ def test_standard_output_gets_the_bytes_and_nothing_else():
         "print('end')\n"
         "assert not {'boto3', 'botocore'} & sys.modules.keys()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, timeout=30, check=True
-    )
+    done = run_program(script, text=False)
     assert done.stdout == b"\xff\nend\n"
     assert done.stderr == b""
 
@@ -184,13 +155,7 @@ def test_a_new_file_has_the_mode_asked_for_less_the_umask(tmp_path):
     """The content of a private output is private under its hidden name, too."""
     before = os.umask(0o027)
     try:
-        for number, (mode, expected) in enumerate(
-            [
-                (0o600, 0o600),
-                (0o664, 0o640),
-                (0o666, 0o640),
-            ]
-        ):
+        for number, (mode, expected) in enumerate([(0o600, 0o600), (0o664, 0o640), (0o666, 0o640)]):
             sink = STORE.open_sink(str(tmp_path / f"{number}.jsonl"), overwrite=False, mode=mode)
             (hidden,) = tmp_path.glob(".genrm-*.part")
             assert stat.S_IMODE(hidden.stat().st_mode) == expected

@@ -1,12 +1,11 @@
 import gzip
 import os
-import subprocess
-import sys
 import threading
 import zipfile
 
 import pytest
 import zstandard
+from processes import run_program
 
 from genrm_cli.errors import InputError, StorageError, UsageError
 from genrm_cli.settings.file_settings import InputSettings
@@ -105,14 +104,7 @@ def test_file_without_permission_is_an_input_error(tmp_path):
         "try: open_source('no.jsonl', Store(), InputSettings())\n"
         "except InputError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    done = run_program(script, cwd=tmp_path)
     assert done.stdout == "3\nno.jsonl: permission denied; make it readable for this user\n"
 
 
@@ -148,9 +140,7 @@ def test_standard_input_is_read_like_a_file():
         "    print(len(lines), lines[2].raw.decode())\n"
         "assert not {'boto3', 'botocore'} & sys.modules.keys()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], input=_TEXT, capture_output=True, timeout=30, check=True
-    )
+    done = run_program(script, input=_TEXT, text=False)
     assert done.stdout == b'3 {"n":3}\n'
 
 

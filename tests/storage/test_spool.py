@@ -1,10 +1,9 @@
 import os
 import resource
-import subprocess
-import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import run_program
 
 from genrm_cli.storage.spool import Spool
 
@@ -46,12 +45,6 @@ def test_full_disk_is_a_storage_error():
         "        for _ in range(8): spool.write(bytes(1 << 20))\n"
         "    except StorageError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    done = run_program(script)
     assert "File too large" in done.stdout
     assert done.stderr == ""
