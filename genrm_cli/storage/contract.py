@@ -125,6 +125,11 @@ class Location(ABC):
         `stop` is polled while the content is copied; if it returns True, `StoppedError` is
         raised."""
 
+    def beginning(self, count: int) -> bytes:
+        """Return the first stored bytes of an input, fewer if it is shorter, without a copy."""
+        with self.open_input().content as file:
+            return file.read(count)
+
     @abstractmethod
     def mode(self) -> int:
         """Return the maximum mode of the outputs of an input: at least its owner can read and write

@@ -74,6 +74,11 @@ class S3Object(Location):
         with self._client() as client:
             return OpenInput(*download(client, self.uri, stop), is_copy=True)
 
+    def beginning(self, count: int) -> bytes:
+        """Return the first bytes of the object; a connection that has more is closed."""
+        with self._client() as client, client.get_object(**object_at(self.uri))["Body"] as body:
+            return body.read(count)
+
     def mode(self) -> int:
         """Return the default: objects have no mode."""
         return ANY_MODE
