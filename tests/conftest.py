@@ -25,6 +25,7 @@ pytest_plugins = [
     "s3_disturber_fixture",
     "s3_stores_fixture",
     "served_fixture",
+    "scored_components",
     "trainers_fixture",
     "trainers_table",
 ]

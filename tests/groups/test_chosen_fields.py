@@ -13,13 +13,6 @@ from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.compare_request import parse_request
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.preview import iter_previews
-from genrm_cli.rollouts.reading.chosen_fields import (
-    criteria_at,
-    principle_by_category,
-    principle_of,
-    reference_at,
-)
-from genrm_cli.rollouts.rollout import UnreadableRecordError
 from genrm_cli.verdicts import Reason
 
 LONG = "Because of the tide. " * 12
@@ -106,21 +99,6 @@ def test_a_compare_request_may_hold_the_reference():
     assert [rollout.reference for rollout in group.rollouts] == ["42"] * 2
 
 
-def test_a_reference_of_any_type_is_text():
-    """A list of one value is that value; a blank text is none."""
-    cases = [
-        ("42", "42"),
-        (42, "42"),
-        (["42"], "42"),
-        (["4", "2"], '["4", "2"]'),
-        ({"a": 1}, '{"a": 1}'),
-        (" ", None),
-    ]
-    for value, shown in cases:
-        assert reference_at({"task": {"gold": value}}, "task.gold") == shown
-    assert reference_at({}, "task.gold") is None
-
-
 # Rubrics
 
 HEALTH = [
@@ -176,34 +154,6 @@ def test_judges_that_compare_take_the_rubric_as_the_principle(judged, judge_serv
     assert scored.metrics["groups"] == 2
 
 
-def test_a_rubric_is_a_text_or_a_list():
-    """A single text is the principle as it is; points are shown where they differ from 1."""
-    cases = [
-        (None, None),
-        ("  ", None),
-        ([], None),
-        ("Be kind.\nBe brief.", "Be kind.\nBe brief."),
-        (["Be kind."], "Be kind."),
-        (["Be kind.", "Be brief."], "1. Be kind.\n2. Be brief."),
-        ([*HEALTH[:1], "Short."], "1. Says when to see a doctor. (6 points)\n2. Short."),
-    ]
-    for value, expected in cases:
-        assert principle_of(criteria_at({"row": {"rubric": value}}, "row.rubric")) == expected
-
-
-def test_a_rubric_of_another_shape_is_refused():
-    """The message names the entry and what was expected."""
-    cases = [
-        ({"a": 1}, "rubric is not a rubric: expected a text or a list"),
-        (["Be kind.", 7], r"rubric\[1\] has no text"),
-        ([{"criterion": "x", "points": "many"}], r"rubric\[0\]: its points or weight are not a"),
-        ([{"criterion": "x", "weight": float("inf")}], "not a number"),
-    ]
-    for value, says in cases:
-        with pytest.raises(UnreadableRecordError, match=says):
-            criteria_at({"rubric": value}, "rubric")
-
-
 # Categories
 
 
@@ -227,18 +177,3 @@ def test_eval_asks_by_category_as_score_does(genrm, call, judge_server):
         done = call("eval pairs.jsonl --config c.toml --no-probe --json").ended(0)
         assert json.loads(done.out)["calls"] == 2
         assert plans_shown(judge_server) == plans
-
-
-def test_the_first_field_that_a_line_has_names_the_category():
-    """A list counts by its first entry with a sentence."""
-    cases = [
-        ({"category": "maths"}, "M"),
-        ({"category": None, "subset": "maths"}, "M"),
-        ({"category": ["x", "maths"]}, "M"),
-        ({"category": "x", "subset": "maths"}, None),
-        ({"category": {"maths": 1}}, None),
-        ({"category": 7}, None),
-        ({}, None),
-    ]
-    for record, expected in cases:
-        assert principle_by_category(record, ["category", "subset"], {"maths": "M"}) == expected

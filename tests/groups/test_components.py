@@ -1,14 +1,10 @@
 """Components that need no judge of their own, and what they become, from the line to the reward."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from scored_components import LEXICAL, completions, settings_of
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings
-from genrm_cli.rewards.components.python import find_function
 from genrm_cli.verdicts import Reason
 
 FIELD = "[components.q]\nkind = 'field'\n"
@@ -150,19 +146,6 @@ def test_a_module_that_cannot_be_used_is_refused_before_anything(
     with pytest.raises(UsageError) as caught:
         check_settings(settings_of(f"{LEXICAL}[components.q]\npython = '{name}:f'"))
     assert says.replace(module, name) in str(caught.value)
-
-
-def test_a_module_of_the_working_folder_shadows_nothing(tmp_path, monkeypatch):
-    """A file named like a module of the standard library is not imported in its place."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    (tmp_path / "colorsys.py").write_text("raise RuntimeError('not this one')")
-    (tmp_path / "function_beside_colorsys.py").write_text(
-        "import colorsys\ndef f(group): return colorsys.__file__"
-    )
-    found = find_function("function_beside_colorsys:f")
-    assert Path(found([])).parent != tmp_path
 
 
 def test_a_rank_of_a_rank_of_a_win_rate(score):

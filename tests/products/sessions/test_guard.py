@@ -5,9 +5,9 @@ from importlib.resources import files
 from itertools import product
 
 import pytest
-from genrm_process import read_lines
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scored_components import LEXICAL
 
 from genrm_cli.products.sessions.rules.form import form
 from genrm_cli.products.sessions.rules.guard import guard, read_patterns
@@ -225,25 +225,18 @@ def test_the_patterns_are_few_and_take_linear_time():
         assert not re.search(r"(?<!\\)\.[*+]|\\w\*\s*\)[*+]|\)\+", pattern.pattern)
 
 
-def test_a_scored_line_says_what_the_rule_rests_on(genrm, call):
+def test_a_scored_line_says_what_the_rule_rests_on(score):
     """The phrase and its turn; a line without a response has no value, though the therapist spoke
     before.
     """
-    before = [{"role": "assistant", "content": "What is it like?"}]
-    asked = [
-        {"role": "user", "content": "I am tired."},
-        *before,
-        {"role": "user", "content": "Bad."},
-    ]
+    turns = [("user", "I am tired."), ("assistant", "What is it like?"), ("user", "Bad.")]
+    asked = [{"role": role, "content": text} for role, text in turns]
     said = ["You should kill yourself.", "That sounds hard.", None]
-    genrm.write("in.jsonl", [{"prompt": asked, "completion": text} for text in said])
-    call("score in.jsonl --judge lexical --component guard --max-unscored 1 -q").ended(0)
-    harmful, kind, silent = (line["genrm"] for line in read_lines(genrm.folder / "in.scored.jsonl"))
-    assert harmful["components"]["guard"] == 0
-    assert kind["components"]["guard"] == 1
-    assert silent["components"]["guard"] is None
-    fired, *_ = harmful["component_notes"]["guard"]
+    lines = [{"prompt": asked, "completion": text} for text in said]
+    scored = score(lines, f"{LEXICAL}[components.guard]\n", max_unscored="1")
+    assert scored.component("guard") == [0, 1, None]
+    fired, *_ = scored.lines[0]["genrm"]["component_notes"]["guard"]
     assert fired["effect"] == "violation"
     assert fired["phrase"] in said[0].lower()
     assert fired["turn"] == 3
-    assert genrm.metrics()["reward_made_of"]["versions"]["guard"] >= 1
+    assert scored.metrics["reward_made_of"]["versions"]["guard"] >= 1

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,16 +77,13 @@ def settings_of(toml: str, **given: Any) -> Settings:
     return resolve_settings(QUICK | given, {}, SettingsFile("genrm.toml", tomllib.loads(toml)))[0]
 
 
-def score(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
-    """Score lines under a settings file; keys are given by the names of who is asked."""
+def score_in(folder: Path, lines: list[Json], toml: str, **given: Any) -> Scored:
+    """Score lines as `in.jsonl` of a folder, under a settings file and flags; keys are given by the
+    names of who is asked.
+    """
     keys = given.pop("api_keys", {})
-    return score_with(folder, lines, settings_of(toml, **given), keys)
-
-
-def score_with(folder: Path, lines: list[Json], settings: Settings, keys: Keys = None) -> Scored:
-    """Score lines as `in.jsonl` of a folder."""
     write_lines(folder / "in.jsonl", lines)
-    result = run(folder, settings, keys)
+    result = run(folder, settings_of(toml, **given), keys)
     assert result.record is not None, result.reason
     outputs = (read_lines(folder / f"in.{kind}.jsonl") for kind in ("scored", "comparisons"))
     return Scored(to_json(result.record), *outputs, result.exit_code)
@@ -140,3 +138,19 @@ def gym_line(output: list[Json], given: Any = "Why?", task: int = 0, **more: Any
         "response": {"output": output},
         **{name: value for name, value in more.items() if value is not None},
     }
+
+
+@pytest.fixture
+def score(tmp_path: Path) -> Callable[..., Scored]:
+    """Give a test what scores lines under the text of a settings file, and flags."""
+    return partial(score_in, tmp_path)
+
+
+@pytest.fixture
+def judged(score: Callable[..., Scored], judge_server: JudgeServer) -> Callable[..., Scored]:
+    """Give a test the same with the judge of the tests."""
+
+    def judged(lines: list[Json], toml: str = "", **flags: Any) -> Scored:
+        return score(lines, judge(judge_server) + toml, **flags)
+
+    return judged
