@@ -24,8 +24,8 @@ pytest_plugins = [
     "judge_server_fixture",
     "s3_disturber_fixture",
     "s3_stores_fixture",
-    "served_fixture",
     "scored_components",
+    "served_fixture",
     "trainers_fixture",
     "trainers_table",
 ]
