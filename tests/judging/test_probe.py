@@ -167,6 +167,17 @@ def test_a_model_that_answers_the_question_instead_of_judging(judge_server, long
     assert "profile='nemotron-plain'" in reason
 
 
+def test_a_server_that_counts_every_prompt_alike_is_not_said_to_drop_responses(judge_server):
+    """No template drops the user's message, in which the plain profile has them, nor is that
+    profile advised in place of itself.
+    """
+    reply = completion("Both are nice.", usage={"prompt_tokens": 10})
+    judge_server.behave(script=[reply] * 9)
+    reason = refusal(judge_server.base_url, profile="nemotron-plain")
+    assert "no_verdict" in reason
+    assert "profile='nemotron-plain'" not in reason
+
+
 def test_without_a_count_no_template_is_blamed(judge_server):
     """Where the tokens of a longer prompt are not known, a reply without a verdict is just that, or
     what ended it.

@@ -199,6 +199,10 @@ class _Probe(Struct, frozen=True):
     role: ModelRole
     responses: int = 2
 
+    @property
+    def _is_plain(self) -> bool:
+        return self.judge.profile.name == _PLAIN.value
+
     async def run(self, *, compares: bool) -> _Fault | None:
         """Return why the endpoint cannot be used, or None."""
         bad = [_BAD, *(_WORSE[place % len(_WORSE)] for place in range(self.responses - 2))]
@@ -268,7 +272,8 @@ class _Probe(Struct, frozen=True):
 
     async def _ignores_responses(self, short: _ProbeAnswer) -> bool:
         """Whether longer responses make no longer prompt, by the server's own count."""
-        if short.prompt_tokens is None:
+        # The plain profile has them in the user's message, which no template drops.
+        if short.prompt_tokens is None or self._is_plain:
             return False
         longer = await self._ask(20 * (_GOOD + " "), _BAD)
         return longer.prompt_tokens is not None and longer.prompt_tokens <= short.prompt_tokens
@@ -308,8 +313,7 @@ class _Probe(Struct, frozen=True):
             return Message.of(LIST_REMEDY, " ", _SKIPS)
         other = _OTHER_REMEDY
         if failure.kind.is_parse_failure:
-            is_plain = self.judge.profile.name == _PLAIN.value
-            other = _UNREAD_PLAIN_REMEDY if is_plain else _UNREAD_REMEDY
+            other = _UNREAD_PLAIN_REMEDY if self._is_plain else _UNREAD_REMEDY
             other = other if compares else _UNREAD_GRADER_REMEDY
         return _REMEDIES.get(failure.kind, other)
 
