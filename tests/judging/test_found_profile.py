@@ -67,6 +67,18 @@ def test_a_schema_is_tried_where_the_default_profile_gets_no_verdict(score):
     assert first.rewards == again.rewards == concluded.rewards
 
 
+@pytest.mark.parametrize("judging", ["pairwise", "listwise"])
+def test_outputs_of_a_found_profile_are_up_to_date(genrm, call, judging):
+    """A cron job neither scores them again, nor tests the judge."""
+    genrm.write("in.jsonl", LINES)
+    with answering_each(answer if judging == "pairwise" else answer_lists) as (url, seen):
+        command = ("score", "in.jsonl", "--model", "m", "--base-url", url, "--judging", judging)
+        call(*command).ended(0)
+        asked = len(seen)
+        assert "in.jsonl is up to date" in call(*command).ended(0).err
+        assert len(seen) == asked
+
+
 def test_lists_get_a_schema_with_the_labels_of_each_request(score):
     """Each label once, so that every reply scores the whole list; the reference of the probe has
     other labels than the lists of the run.

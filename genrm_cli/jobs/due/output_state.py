@@ -16,6 +16,7 @@ from msgspec import Struct
 from genrm_cli.errors import Message, SettingRef, counted, naming
 from genrm_cli.groups.compile import compile_plan, compile_rewards, judge_name
 from genrm_cli.jobs.due.inputs import OutputPlaces
+from genrm_cli.judging.lookup import PROFILES, ProfileSource
 from genrm_cli.metrics.plan_reliability import LISTS
 from genrm_cli.rollouts.views import READING_VERSION
 from genrm_cli.scored.describe_run import judge_record, reward_record
@@ -41,6 +42,7 @@ from genrm_cli.storage.places import place_of
 from genrm_cli.storage.store import Store
 from genrm_cli.verdicts import FailureKind
 
+_FOUND = ProfileSource.PROBE.value
 # the next run may get these verdicts
 _TRANSIENT = {kind.value for kind in FailureKind if kind.is_transient}
 Identities = Sequence[InputIdentity]
@@ -230,9 +232,8 @@ def _stale_reason(
         return "responses are read differently now"
     # Code may change without a setting: the versions are not part of the digest.
     made_of = reward_record(settings, compile_rewards(settings))
-    if _versions_in(metrics.judge, metrics.reward_made_of) != _versions_in(
-        judge_record(settings), made_of
-    ):
+    before = _versions_in(metrics.judge, metrics.judge, metrics.reward_made_of)
+    if before != _versions_in(judge_record(settings), metrics.judge, made_of):
         return "the judge's profile has changed"
     if metrics.partial or metrics.failed_figures:
         return "its results are partial"
@@ -264,9 +265,22 @@ def _is_made_from(made_from: InputVersion, identity: InputIdentity) -> bool:
     )
 
 
-def _versions_in(judge: PanelRecord, made_of: RewardRecord | None) -> tuple[object, ...]:
-    """Return the versions of judges, graders and components."""
-    profiles = [(each.profile, each.profile_version) for each in judge.judges]
+def _versions_in(
+    judge: PanelRecord, before: PanelRecord, made_of: RewardRecord | None
+) -> tuple[object, ...]:
+    """Return the versions of judges, graders and components.
+
+    A judge has the profile that the probe found for it before: the same settings lead to it again.
+    """
+    found = {each.name: each.profile for each in before.judges if each.profile_from == _FOUND}
+    profiles = []
+    for each in judge.judges:
+        name = found.get(each.name, each.profile)
+        version = each.profile_version
+        if name is not None and name != each.profile:
+            profile = PROFILES.get(name)
+            version = None if profile is None else profile.version
+        profiles.append((name, version))
     if made_of is None:
         return judge.name, profiles
     graders = {
