@@ -112,26 +112,29 @@ def measure_calls(bench: Bench) -> Figures:
 
 
 def measure_process(bench: Bench) -> Figures:
-    """`genrm score` as a whole process, from its start to its last output, against AsyncOpenAI
-    making the same calls: 16,000 rollouts of 2.9 KB, a comparison each.
+    """`genrm score` as a whole process, from its start to its last output, against AsyncOpenAI's
+    calls alone: 16,000 rollouts of 2.9 KB, a comparison each. Ratios are medians of turns.
     """
     rollouts = 16_000
     path = bench.rollouts(rollouts, 2_900)
-    spent_ms: dict[str, list[float]] = {"genrm": [], "openai": []}
-    peaks_mb = []
+    turns = []
     for _ in range(bench.runs):
         for journal in bench.folder.glob("*.journal.sqlite*"):
             journal.unlink()  # every call is made again
         scored = run("score", path, *bench.flags, "--force")
-        spent_ms["genrm"].append(scored["cpu_s"] / rollouts * 1e3)
-        peaks_mb.append(scored["peak_mb"])
         driven = _drive("openai", bench.judge, 256, 4_000)
-        spent_ms["openai"].append(driven["cpu_ms_per_comparison"])
-    medians_ms = {stack: statistics.median(spent) for stack, spent in spent_ms.items()}
-    return medians_ms | {
-        "ratio": medians_ms["openai"] / medians_ms["genrm"],
-        "peak_mb": statistics.median(peaks_mb),
-    }
+        genrm_ms = scored["cpu_s"] / rollouts * 1e3
+        openai_ms = driven["cpu_ms_per_comparison"]
+        turns.append(
+            {
+                "genrm": genrm_ms,
+                "openai": openai_ms,
+                "ratio": openai_ms / genrm_ms,
+                "wall_ratio": rollouts / scored["wall_s"] / driven["comparisons_per_s"],
+                "peak_mb": scored["peak_mb"],
+            }
+        )
+    return medians(turns)
 
 
 def measure_adaptive(bench: Bench) -> Figures:
