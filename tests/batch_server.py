@@ -17,7 +17,7 @@ from answered_requests import Json, openai_line
 from python_multipart import parse_form
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import Field, File
-from small_server import Reply, Request, listening
+from small_server import Reply, Request, completion, listening
 
 STATES = ("validating", "in_progress", "finalizing")
 
@@ -31,10 +31,9 @@ def judged(body: Json) -> tuple[int, Json]:
         "score_2": score.randint(1, 5),
         "ranking": score.randint(1, 6),
     }
-    message = {"role": "assistant", "content": json.dumps(verdict)}
     usage = {"prompt_tokens": len(text) // 4, "completion_tokens": 20}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return 200, {"choices": [choice], "usage": usage}
+    status, _, said = completion(json.dumps(verdict), **usage)
+    return status, said
 
 
 @dataclass

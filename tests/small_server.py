@@ -15,6 +15,14 @@ from typing import Any, NamedTuple
 Reply = tuple[int, Mapping[str, str], object]
 
 
+def completion(content: str, finish_reason: str = "stop", **usage: int) -> Reply:
+    """Return the reply of a judge's server, which tells these tokens, or none."""
+    message = {"role": "assistant", "content": content}
+    choice = {"index": 0, "message": message, "finish_reason": finish_reason}
+    body = {"choices": [choice], "usage": usage or None}
+    return 200, {"Content-Type": "application/json"}, body
+
+
 class Request(NamedTuple):
     """A request, whole; the names of its headers are in lower case."""
 

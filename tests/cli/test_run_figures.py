@@ -10,7 +10,7 @@ import re
 import pytest
 from genrm_here import call_here
 from judge_behaviour import find_responses, render_judgement
-from small_server import answering_each
+from small_server import answering_each, completion
 
 from genrm_cli.cli.scoring.summary import show_summary
 from genrm_cli.scored.account import RunAccount
@@ -48,10 +48,7 @@ def answer(body):
     if group == CUT and (first[1], second[1]) == (0, 2):
         content = content[:60]
         finish = "length"
-    message = {"role": "assistant", "content": content}
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    usage = {"prompt_tokens": 9_000, "completion_tokens": 500}
-    return 200, {}, {"model": "m", "choices": [choice], "usage": usage}
+    return completion(content, finish, prompt_tokens=9_000, completion_tokens=500)
 
 
 def response(group, place):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from opened_judge import open_judge
-from small_server import answering_each
+from small_server import answering_each, completion
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.groups.group import Group
@@ -31,8 +31,7 @@ def answer_lists(most, seen):
         scores = {name: 5 if "Mercury" in text else 2 for name, text in shown}
         is_cut = len(shown) > most
         content = '{"scores": {' if is_cut else json.dumps({"scores": scores})
-        choice = {"message": {"content": content}, "finish_reason": "length" if is_cut else "stop"}
-        return 200, {}, {"choices": [choice]}
+        return completion(content, "length" if is_cut else "stop")
 
     return answer
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 from scored_components import completions
-from small_server import answering_each
+from small_server import answering_each, completion
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.request_form import bound_texts
@@ -24,26 +24,21 @@ def answer(body, *, finish="stop"):
     verdict = {"score_1": 3 + lead, "score_2": 3 - lead, "ranking": 3 - lead}
     analyses = {"response_1_analysis": "", "response_2_analysis": ""}
     if "response_format" in body:
-        return said(json.dumps(analyses | verdict))
-    return said(PROSE, finish)
+        return completion(json.dumps(analyses | verdict))
+    return completion(PROSE, finish)
 
 
 def answer_lists(body):
     """Answer in prose, or fill in the schema of a request; prefer what names the planet."""
     if "response_format" not in body:
-        return said(PROSE)
+        return completion(PROSE)
     scores = body["response_format"]["json_schema"]["schema"]["properties"]["scores"]
     assert scores["required"] == list(scores["properties"])
     text = body["messages"][-1]["content"]
     shown = {label: text.partition(f"BEGIN RESPONSE {label}")[2] for label in scores["required"]}
     better = {label: GOOD in told.partition("END")[0] for label, told in shown.items()}
     graded = {label: 9 if is_better else 2 for label, is_better in better.items()}
-    return said(json.dumps({"analysis": "", "scores": graded}))
-
-
-def said(content, finish="stop"):
-    """Return the reply of a server with this content."""
-    return 200, {}, {"choices": [{"message": {"content": content}, "finish_reason": finish}]}
+    return completion(json.dumps({"analysis": "", "scores": graded}))
 
 
 def asked_of(url, **more):
@@ -98,7 +93,7 @@ def test_a_judge_whose_schema_holds_wrong_verdicts_is_told_as_such(call):
 
     def same(body):
         equal = json.dumps({"score_1": 3, "score_2": 3, "ranking": 3})
-        return said(equal if "response_format" in body else PROSE)
+        return completion(equal if "response_format" in body else PROSE)
 
     with answering_each(same) as (url, _):
         finished = call("compare A. B. --prompt Why? --model m", "--base-url", url)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from opened_judge import LONG, kind_of, open_judge
-from small_server import answering_each
+from small_server import answering_each, completion
 
 from genrm_cli.groups.group import Group
 from genrm_cli.groups.judge_group import judge_group
@@ -62,9 +62,8 @@ def unlisted(tokens):
 def without_room(tokens):
     """Answer without a word, for lack of room."""
     del tokens
-    choice = {"message": {"content": ""}, "finish_reason": "model_length"}
-    usage = {"prompt_tokens": CONTEXT, "completion_tokens": 0}
-    return 200, {"choices": [choice], "usage": usage}
+    status, _, said = completion("", "model_length", prompt_tokens=CONTEXT, completion_tokens=0)
+    return status, said
 
 
 def judge_of(refuse, seen):
@@ -78,9 +77,7 @@ def judge_of(refuse, seen):
             status, said = refuse(tokens)
             return status, {}, said
         seen.append(text)
-        usage = {"prompt_tokens": tokens, "completion_tokens": 20}
-        choice = {"message": {"content": VERDICT}, "finish_reason": "stop"}
-        return 200, {}, {"choices": [choice], "usage": usage}
+        return completion(VERDICT, prompt_tokens=tokens, completion_tokens=20)
 
     return answer
 
@@ -172,9 +169,8 @@ async def test_a_refusal_for_another_reason_shrinks_no_context(words):
     def answer(body):
         if refused in json.dumps(body):
             return 400, {}, {"error": {"message": words}}
-        usage = {"prompt_tokens": estimate_tokens(json.dumps(body)), "completion_tokens": 20}
-        choice = {"message": {"content": VERDICT}, "finish_reason": "stop"}
-        return 200, {}, {"choices": [choice], "usage": usage}
+        tokens = estimate_tokens(json.dumps(body))
+        return completion(VERDICT, prompt_tokens=tokens, completion_tokens=20)
 
     long = TEXTS["prose"]
     groups = [
@@ -199,10 +195,10 @@ async def test_a_reply_that_was_cut_off_is_asked_once_more_with_twice_the_room()
     def answer(body):
         limits.append(body["max_tokens"])
         cut = "hopeless" in json.dumps(body) or len(limits) % 2
-        text = "Let me think" if cut else VERDICT
-        usage = {"prompt_tokens": 1_200, "completion_tokens": body["max_tokens"] if cut else 20}
-        choice = {"message": {"content": text}, "finish_reason": "length" if cut else "stop"}
-        return 200, {}, {"choices": [choice], "usage": usage}
+        if cut:
+            written = body["max_tokens"]
+            return completion("Let me think", "length", completion_tokens=written)
+        return completion(VERDICT, completion_tokens=20)
 
     groups = [group_of(0, "A word.", "Another."), group_of(1, "hopeless", "Another.")]
     with answering_each(answer) as (url, _):
@@ -224,11 +220,8 @@ def cutting(cut_at, counted):
         tokens = count_tokens("\n".join(message["content"] for message in body["messages"]))
         counted.append(tokens)
         written = cut_at(tokens)
-        text = VERDICT if written >= 900 else "Let me think"
-        reason = "stop" if written >= 900 else "length"
-        usage = {"prompt_tokens": tokens, "completion_tokens": min(written, 900)}
-        choice = {"message": {"content": text}, "finish_reason": reason}
-        return 200, {}, {"choices": [choice], "usage": usage}
+        said = (VERDICT, "stop") if written >= 900 else ("Let me think", "length")
+        return completion(*said, prompt_tokens=tokens, completion_tokens=min(written, 900))
 
     return answer
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.learning.task import quality
 from judge_behaviour import find_responses, message_text
+from small_server import Reply, completion
 
 GAIN = 2.0  # points of the scale for one unit of quality
 NOISE = 1.0  # standard deviation of what is heard of one response, in points
@@ -66,18 +67,10 @@ class NoisyJudge:
         }
         return json.dumps(verdict)
 
-    def answer(self, request: Mapping[str, Any]) -> tuple[int, dict[str, str], dict[str, object]]:
+    def answer(self, request: Mapping[str, Any]) -> Reply:
         """Answer a chat completion request."""
         messages = request["messages"]
         responses = find_responses(messages)
         if responses is None:
             raise ValueError("the request shows no pair of responses")
-        text = self.compare(message_text(messages[0]), responses)
-        choice = {
-            "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": "stop",
-        }
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        body = {"model": request["model"], "choices": [choice], "usage": usage}
-        return 200, {"Content-Type": "application/json"}, body
+        return completion(self.compare(message_text(messages[0]), responses))

@@ -9,6 +9,7 @@ import pytest
 from answered_requests import Json, vllm_line
 from batch_server import judged, serving
 from genrm_process import make_rollouts, read_lines
+from small_server import completion
 
 GROUPS = 3
 REQUESTS = 12
@@ -213,18 +214,9 @@ def test_faults_that_pass_are_waited_out(ask, batch, faults):
 
 def test_a_request_that_is_refused_is_not_written_again(run, ask, batch, genrm):
     """A batch with errors alone leaves failures, in the server's words, and no further requests."""
-    refusal = (
-        400,
-        {
-            "error": {
-                "message": "Invalid 'messages': too long.",
-                "code": "x",
-                "param": "messages",
-            }
-        },
-    )
+    error = {"message": "Invalid 'messages': too long.", "code": "x", "param": "messages"}
     ask()
-    with serving(looks=0, answer=lambda body: refusal) as server:
+    with serving(looks=0, answer=lambda body: (400, {"error": error})) as server:
         batch(server).ended(0)
     run(f"{AGAIN} --max-extra 0").ended(6)
     assert not (genrm.folder / "requests-2.jsonl").exists()
@@ -234,19 +226,10 @@ def test_a_request_that_is_refused_is_not_written_again(run, ask, batch, genrm):
 def test_replies_that_never_can_be_read_are_replaced_within_the_limit(run, ask, batch, genrm):
     """Rounds end after as many further requests as `--max-extra` allows."""
 
-    def unreadable(body):
-        return 200, {
-            "choices": [
-                {
-                    "message": {"content": "Both are fine."},
-                    "finish_reason": "stop",
-                }
-            ]
-        }
-
     ask()
     rounds = 1
-    with serving(looks=0, answer=unreadable) as server:
+    status, _, unreadable = completion("Both are fine.")
+    with serving(looks=0, answer=lambda body: (status, unreadable)) as server:
         while True:
             batch(server).ended(0)
             rounds += 1
@@ -261,11 +244,7 @@ def test_replies_that_never_can_be_read_are_replaced_within_the_limit(run, ask, 
 
 def test_a_batch_that_fails_ends_the_command(ask, batch, read):
     """The server's reason is told, with the line; the next call submits the requests again."""
-    error = {
-        "code": "invalid_json_line",
-        "line": 3,
-        "message": "This line is not parseable.",
-    }
+    error = {"code": "invalid_json_line", "line": 3, "message": "This line is not parseable."}
     ask()
     with serving(looks=0, invalid=[error]) as server:
         said = batch(server).ended(4).err
@@ -427,25 +406,16 @@ def test_other_requests_under_the_same_name_are_refused(ask, batch, genrm, is_an
     assert "its requests have changed since they were submitted" in said
 
 
-_KILLED_AT = [
-    (route, when)
-    for route in (
-        "POST /files",
-        "POST /batches",
-        "GET /batches/id",
-        "GET /files/content",
-    )
-    for when in ("before", "after")
-]
-
-
 def start(genrm, server):
     """Start the command."""
     return genrm.start("batch", "requests*.jsonl", "--base-url", server.url, "-q")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("route", "when"), _KILLED_AT)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "route", ["POST /files", "POST /batches", "GET /batches/id", "GET /files/content"]
+)
 def test_a_killed_command_submits_nothing_twice(ask, batch, read, genrm, route, when):
     """Wherever it is killed, the next one finds the file or the batch that was made, and takes its
     replies.

@@ -5,11 +5,8 @@ from importlib.resources import files
 from itertools import product
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 from scored_components import LEXICAL
 
-from genrm_cli.products.sessions.rules.form import form
 from genrm_cli.products.sessions.rules.guard import guard, read_patterns
 from genrm_cli.rollouts.rollout import Turn
 from genrm_cli.rollouts.scenario import Scenario, parse_scenario
@@ -180,19 +177,6 @@ def test_figures_of_speech_make_no_crisis():
         "I want to end it with Tom.",
     ):
         assert guarded(said, "What was that like for you?") == "none", said
-
-
-# Each draw reads two new texts by all patterns.
-@settings(max_examples=25)
-@given(st.lists(st.text(max_size=80), min_size=2, max_size=6))
-@example(["The tablets are here.", "..."])
-@example(["", "\u2026", "😊", "!!!", "-", "\ud83d"])
-def test_any_text_has_a_value(texts):
-    """Rules read turns without a word, half characters and anything else."""
-    turns = [Turn("user" if at % 2 == 0 else "assistant", text) for at, text in enumerate(texts)]
-    for rule in (guard, form):
-        value = rule(turns, Scenario()).value
-        assert value is None or 0.0 <= value <= 1.0
 
 
 @pytest.mark.parametrize(

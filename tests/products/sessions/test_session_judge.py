@@ -10,7 +10,7 @@ from genrm_process import read_lines
 from policies import GAMES, SKILLED, episode
 from served import serving
 from sessions import sample, samples
-from small_server import answering_each
+from small_server import answering_each, completion
 from test_environment_http import post, turn
 from transcript_judge import BREACHES, RESPONSE, reading_judge
 
@@ -251,20 +251,10 @@ def test_a_judge_of_warm_words_is_told_before_a_run(call, genrm):
             shown = RESPONSE.findall(request["messages"][-1]["content"])
             first, second = map(prefers, shown)
             scores = {"score_1": 4 if first > second else 2, "score_2": 4 if second > first else 2}
-            said = json.dumps(scores | {"ranking": 2 if first > second else 5})
-            message = {"role": "assistant", "content": said}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            return 200, {"Content-Type": "application/json"}, {"choices": [choice]}
+            return completion(json.dumps(scores | {"ranking": 2 if first > second else 5}))
 
         with answering_each(judge) as (url, _):
-            flags = (
-                "--base-url",
-                f"{url}/v1",
-                "--model",
-                f"m{len(accuracies)}",
-                "--no-probe",
-                "--json",
-            )
-            found = json.loads(call("eval", "pairs.jsonl", *flags).ended(0).out)
+            judge_flags = f"--base-url {url}/v1 --model m{len(accuracies)} --no-probe"
+            found = json.loads(call(f"eval pairs.jsonl {judge_flags} --json").ended(0).out)
         accuracies.append(found["by_category"]["flattery"]["accuracy"]["value"])
     assert accuracies == [0.0, 1.0]

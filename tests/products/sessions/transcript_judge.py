@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from policies import SKILLED, WORDS
-from small_server import Reply, answering_each
+from small_server import Reply, answering_each, completion
 
 TURNS = 5
 STEP = re.compile(r"\[--- (ASSISTANT|USER) ---\]\n(.*?)(?=\n\[--- |\Z)", re.DOTALL)
@@ -140,9 +140,7 @@ def reading_judge(error_rate: float = 0.0) -> Iterator[tuple[str, ...]]:
         readings[prompt] += 1  # a model that is asked again errs elsewhere
         said = answer(prompt, error_rate, f" {readings[prompt]}")
         usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(said) // 4}
-        message = {"role": "assistant", "content": said}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        return 200, {"Content-Type": "application/json"}, {"choices": [choice], "usage": usage}
+        return completion(said, **usage)
 
     with answering_each(read) as (url, _):
         yield "--base-url", f"{url}/v1", "--model", "reader"

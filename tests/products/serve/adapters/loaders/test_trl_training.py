@@ -14,7 +14,7 @@ import pytest
 from genrm_process import PACKAGE_ROOT, Genrm
 from judge_behaviour import find_responses
 from served import serving
-from small_server import answering_each
+from small_server import answering_each, completion
 
 pytestmark = pytest.mark.loader("trl", "datasets")
 
@@ -87,15 +87,6 @@ def exact_judge(request):
         return completion("[[A]]")
     first, second = (text.count(" fine") for text in shown)
     return completion("[[C]]" if first == second else "[[A]]" if first > second else "[[B]]")
-
-
-def completion(text):
-    """Return a reply of a judge's server."""
-    message = {"role": "assistant", "content": text}
-    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-    reply = {"model": "m", "choices": choices, "usage": usage}
-    return 200, {"Content-Type": "application/json"}, reply
 
 
 def train_on_server(folder, judge_):
