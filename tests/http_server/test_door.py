@@ -88,7 +88,7 @@ def test_web_pages_do_not_reach_loopback(limited, status, headers):
 @pytest.mark.slow
 def test_a_waiting_member_is_kept_once(serve):
     """Neither its body nor another copy of its text: what is open is bounded by what it says."""
-    with serve("--drain", "0.1s") as served:
+    with serve("--drain 0.1s") as served:
         before = served.memory_bytes()
         for number in range(40):
             text = f"{number} " + "word " * 200_000

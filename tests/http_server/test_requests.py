@@ -40,8 +40,7 @@ def test_half_a_request_is_cut_off(serve):
     """Neither a head nor a body may arrive for longer than `--read-timeout`."""
     head = b"POST /v1/groups HTTP/1.1\r\nHost: localhost\r\n"
     cases = ((b"", b""), (head[:-4], b""), (head + b"Content-Length: 99\r\n\r\n{", b" 408 "))
-    flags = ("--no-probe", "--read-timeout", "0.3s", "--drain", "0.1s")
-    with serve(*flags) as served:
+    with serve("--no-probe --read-timeout 0.3s --drain 0.1s") as served:
         for sent, said in cases:
             with socket.create_connection(served.address, timeout=60) as connection:
                 connection.sendall(sent)
@@ -60,9 +59,9 @@ def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(serve,
     """429 for a request, silence for a flood; no traceback fills the log, and what waits is
     answered.
     """
-    flags = ("--record", "served", "--record-every", "1s", "--drain", "0.1s")
+    flags = "--record served --record-every 1s --drain 0.1s"
     with (
-        serve(*flags) as served,
+        serve(flags) as served,
         contextlib.ExitStack() as stack,
     ):
         resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (64 + 60,) * 2)

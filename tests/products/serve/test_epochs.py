@@ -10,33 +10,28 @@ import signal
 
 import httpx
 import pytest
-from genrm_process import Genrm
-from served import SHAPES, judge_flags, serving
+from served import SHAPES
 
 SIZE = 4
-FLAGS = ("--cohort-deadline", "6s", "--retries", "0", "--drain", "0.1s", "--no-probe")
+FLAGS = "--cohort-deadline 6s --retries 0 --drain 0.1s --no-probe"
 
 # Each row has phases: the epoch, the members that come, and what becomes of all of them. `own`: all
 # of the epoch are compared with each other. `short`: those who came in time are. `late`: compared
 # with those of the same epoch, and said. `gone`: all leave before anybody has an answer. `told`:
 # all are told to ask again, and nobody does.
 ROWS = {
-    "nothing is lost": [(1, "0123", "own"), (2, "0123", "own"), (3, "0123", "own")],
-    "one is lost": [(1, "012", "short"), (2, "3012", "own"), (3, "0123", "own")],
-    "one is lost in each epoch": [(1, "012", "short"), (2, "301", "short"), (3, "2013", "own")],
-    "two are lost": [(1, "01", "short"), (2, "2301", "own")],
-    "all but two are lost twice": [(1, "03", "short"), (2, "120", "short"), (3, "3120", "own")],
-    "one is late": [(1, "012", "short"), (1, "3", "late"), (2, "3012", "own")],
-    "one is late and one is lost": [(1, "01", "short"), (1, "2", "late"), (2, "3012", "own")],
-    "an equal epoch follows": [(1, "0123", "own"), (1, "3210", "own")],
-    "all are cancelled": [(1, "012", "gone"), (2, "3012", "own")],
-    "all are told to ask again": [(1, "012", "told"), (2, "3012", "own")],
-    "all but one are cancelled, twice": [(1, "0", "gone"), (2, "12", "gone"), (3, "3120", "own")],
-    "one is lost, the next are cancelled": [
-        (1, "012", "short"),
-        (2, "301", "gone"),
-        (3, "2301", "own"),
-    ],
+    "nothing is lost": "1 0123 own, 2 0123 own, 3 0123 own",
+    "one is lost": "1 012 short, 2 3012 own, 3 0123 own",
+    "one is lost in each epoch": "1 012 short, 2 301 short, 3 2013 own",
+    "two are lost": "1 01 short, 2 2301 own",
+    "all but two are lost twice": "1 03 short, 2 120 short, 3 3120 own",
+    "one is late": "1 012 short, 1 3 late, 2 3012 own",
+    "one is late and one is lost": "1 01 short, 1 2 late, 2 3012 own",
+    "an equal epoch follows": "1 0123 own, 1 3210 own",
+    "all are cancelled": "1 012 gone, 2 3012 own",
+    "all are told to ask again": "1 012 told, 2 3012 own",
+    "all but one are cancelled, twice": "1 0 gone, 2 12 gone, 3 3120 own",
+    "one is lost, the next are cancelled": "1 012 short, 2 301 gone, 3 2301 own",
 }
 
 
@@ -101,19 +96,20 @@ async def play(client, shape, name, phases):
 async def play_all(url, shape, rows, order):
     """Play rows at the same time."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
-        named = {f"{shape}{order} {name}": rows[name] for name in rows}
-        plays = [play(client, shape, name, named[name]) for name in named]
-        assert [each for each in await asyncio.gather(*plays) if each] == []
+        plays = [play(client, shape, f"{shape}{order} {row}", rows[row]) for row in rows]
+        assert not any(await asyncio.gather(*plays))
 
 
-def shuffled(rows, order):
-    """Return rows whose members come in another order; with 0 in the given one."""
-    draw = random.Random(order)
-    mixed = (lambda members: "".join(draw.sample(members, len(members)))) if order else str
-    return {
-        name: [(epoch, mixed(members), becomes) for epoch, members, becomes in phases]
-        for name, phases in rows.items()
-    }
+def phases_of(row, order=0):
+    """Return the phases of a row, their members in another order; with 0 in the given one."""
+    draw = random.Random(f"{order} {row}")
+    phases = []
+    for phase in ROWS[row].split(", "):
+        epoch, members, becomes = phase.split()
+        if order:
+            members = "".join(draw.sample(members, len(members)))
+        phases.append((int(epoch), members, becomes))
+    return phases
 
 
 def assert_no_epochs_were_mixed(judge_server):
@@ -123,18 +119,17 @@ def assert_no_epochs_were_mixed(judge_server):
 
 
 @pytest.fixture(scope="module")
-def short(judge_process, tmp_path_factory):
+def short(keep):
     """Keep a server whose cohorts wait for six seconds: even a busy machine sends all."""
-    judge_process.restore()
-    genrm = Genrm(tmp_path_factory.mktemp("epochs"))
-    with serving(genrm, *judge_flags(judge_process.base_url), *FLAGS) as served:
+    with keep(FLAGS) as served:
         yield served
 
 
 @pytest.mark.parametrize("shape", ["gym", "openrlhf"])  # with member ids, and without
 def test_a_lost_member_and_the_next_epoch(short, judge_server, shape):
     """The index that the last epoch lost comes first, which is the hardest to tell apart."""
-    asyncio.run(play_all(short.url, shape, {"one is lost": ROWS["one is lost"]}, "first"))
+    row = "one is lost"
+    asyncio.run(play_all(short.url, shape, {row: phases_of(row)}, "first"))
     assert_no_epochs_were_mixed(judge_server)
 
 
@@ -143,7 +138,8 @@ def test_a_lost_member_and_the_next_epoch(short, judge_server, shape):
 @pytest.mark.parametrize("order", range(2))
 def test_members_are_compared_with_their_own_epoch(short, judge_server, shape, order):
     """Every row, its members in the order above, which is the hardest, and in random order."""
-    asyncio.run(play_all(short.url, shape, shuffled(ROWS, order), order))
+    rows = {row: phases_of(row, order) for row in ROWS}
+    asyncio.run(play_all(short.url, shape, rows, order))
     assert_no_epochs_were_mixed(judge_server)
 
 
@@ -151,11 +147,9 @@ def test_members_are_compared_with_their_own_epoch(short, judge_server, shape, o
 @pytest.mark.parametrize("shape", ["gym", "openrlhf"])  # with member ids, and without
 def test_a_kill_between_epochs_mixes_none(serve, judge_server, shape):
     """After each phase the server is killed, and another continues with its journal."""
-    rows = {
-        name: phases for name, phases in ROWS.items() if not any(e == "late" for *_, e in phases)
-    }
+    rows = {row: phases_of(row) for row, phases in ROWS.items() if "late" not in phases}
     for phase in range(3):
-        with serve(*FLAGS) as served:
+        with serve(FLAGS) as served:
             now = {name: phases[phase : phase + 1] for name, phases in rows.items()}
             asyncio.run(play_all(served.url, shape, now, 0))
             served.kill()
@@ -185,6 +179,6 @@ def test_a_server_that_stood_still_does_not_take_the_next_epoch_for_late(serve, 
     held, rest = (
         [request("gym", "stopped", 2, member) for member in members] for members in ("3", "012")
     )
-    with serve(*FLAGS, "--cohort-idle", f"{idle_s}s") as served:
+    with serve(f"{FLAGS} --cohort-idle {idle_s}s") as served:
         assert asyncio.run(two_epochs(served)) == [(SIZE, False)] * SIZE
     assert_no_epochs_were_mixed(judge_server)

@@ -3,11 +3,11 @@ answer.
 """
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from genrm_process import Genrm
-from served import judge_flags, reward_in, serving, verify_row
+from served import reward_in, verify_row
 
 from genrm_cli.adapters.reward_client import RewardClient
 
@@ -18,13 +18,10 @@ LONG = ANSWER + " by the molecules of the air" * 6
 
 
 @pytest.fixture(scope="module")
-def evaluating(judge_process, tmp_path_factory):
+def evaluating(keep):
     """Keep a server with a reference answer to one prompt; its judge prefers longer texts."""
-    judge_process.restore()
-    genrm = Genrm(tmp_path_factory.mktemp("evaluating"))
-    genrm.write("answers.jsonl", [{"prompt": QUESTION, "completion": ANSWER}])
-    flags = ["--reference", "answers.jsonl", "--retries", "0", "--drain", "0.1s"]
-    with serving(genrm, *judge_flags(judge_process.base_url), *flags) as served:
+    answers = json.dumps({"prompt": QUESTION, "completion": ANSWER})
+    with keep("--reference answers.jsonl", {"answers.jsonl": answers}) as served:
         yield served
 
 

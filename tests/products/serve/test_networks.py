@@ -17,7 +17,6 @@ from served import SHAPES, Served, judge_flags, texts
 from genrm_cli.adapters.reward_client import RewardClient
 
 SCRIPT = Path(__file__).parents[2] / "rude_network.py"
-QUICK = ("--no-probe", "--drain", "0.1s")
 
 
 @contextlib.contextmanager
@@ -65,7 +64,7 @@ def test_restarts_count_only_while_the_server_is_away(genrm, judge_server):
     """Two restarts, with legitimate waiting before and between, take longer together than the
     client tries.
     """
-    flags = (*judge_flags(judge_server.base_url), *QUICK)
+    flags = (*judge_flags(judge_server.base_url), "--no-probe", "--drain", "0.1s")
 
     async def through_restarts(served, port):
         client = RewardClient(served.url, try_for_s=20)
@@ -108,7 +107,7 @@ def test_a_server_that_is_gone_without_a_word_costs_one_timeout(served):
 @pytest.mark.timeout(600)  # 320 clients in one process
 def test_members_need_no_descriptor_while_they_wait(serve):
     """40 groups of 8, their members interleaved, at a server that may open 128 files."""
-    with serve(*QUICK) as served:
+    with serve("--no-probe --drain 0.1s") as served:
         resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (128, 128))
         client = RewardClient(served.url)
 

@@ -136,7 +136,7 @@ def test_sigterm_answers_open_cohorts_and_takes_no_new_group(serve):
     """The second member of an open cohort still joins; a new group is told to come back; exit code
     0.
     """
-    with serve("--drain", "200s") as served:
+    with serve("--drain 200s") as served:
         first = served.begin_member("open", 0, **MEMBER)
         served.wait_for(waiting=1)
         served.signal()
@@ -153,7 +153,7 @@ def test_sigterm_answers_open_cohorts_and_takes_no_new_group(serve):
 @pytest.mark.slow
 def test_sigterm_ends_the_wait_after_the_drain(serve):
     """Whoever still waits then is told to ask again."""
-    with serve("--drain", "0.5s") as served:
+    with serve("--drain 0.5s") as served:
         waiting = served.begin_member("open", 0, **MEMBER)
         served.wait_for(waiting=1)
         assert served.terminate() == 0

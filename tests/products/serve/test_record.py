@@ -27,9 +27,8 @@ def test_served_groups_are_files_for_report_and_export(serve, genrm, call):
     """Groups, cohorts, compare requests and late members: each line has the reward that was
     served.
     """
-    flags = ("--record", "served", "--drain", "1s", "--cohort-deadline", "0.5s")
     given = texts(3, "co")
-    with serve(*flags) as served:
+    with serve("--record served --drain 1s --cohort-deadline 0.5s") as served:
         rewards = {name: served.group(**group(name))["rewards"] for name in ("one", "two")}
         early = served.begin_all("cohort", "co", dict(enumerate(given[:2])), 3)
         rewards["co"] = [each.json()["reward"] for each in early]
@@ -56,8 +55,8 @@ def test_a_killed_server_loses_no_served_group(serve, genrm, call):
     """The next server completes its files, without a line that was cut off; the files have no
     metrics.
     """
-    flags = ["--record", "served", "--drain", "1s"]
-    with serve(*flags) as served:
+    flags = "--record served --drain 1s"
+    with serve(flags) as served:
         for name in ("one", "two"):
             served.group(**group(name))
         served.kill()
@@ -66,7 +65,7 @@ def test_a_killed_server_loses_no_served_group(serve, genrm, call):
         assert path.name.startswith(".")
         with path.open("ab") as file:
             file.write(b'{"prompt": "cut')
-    with serve(*flags) as served:
+    with serve(flags) as served:
         assert served.terminate() == 0
     kinds = {path.name.partition(".")[2] for path in folder.iterdir()}
     assert kinds == {"scored.jsonl", "comparisons.jsonl"}
@@ -79,8 +78,7 @@ def test_a_killed_server_loses_no_served_group(serve, genrm, call):
 def test_files_are_rotated_and_whole_on_s3(serve, genrm, s3_bucket, aws):
     """A file never holds two groups of one name; each file appears whole, with those beside it."""
     place = f"s3://{s3_bucket.name}/rl/served/"
-    flags = ("--record", place, "--keep", "0.1s", "--drain", "1s")
-    with serve(*flags, **aws) as served:
+    with serve(f"--record {place} --keep 0.1s --drain 1s", **aws) as served:
         for number in range(3):
             given = {**group(f"same {number}"), "id": "same"}
             while served.post("/v1/groups", given).status_code == 409:
@@ -107,12 +105,11 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(
     generator = random.Random(7)
     # Within whole rings the judge's preference for a position cancels out; within a ring and a half
     # it does not.
-    plan = ("--no-probe", "--ring-k", "1.5", "--journal", "serve.journal.sqlite")
-    record = ("--record", "served", "--record-every", "1h", "--drain", "1s")
+    plan = "--no-probe --ring-k 1.5 --journal serve.journal.sqlite"
     served_rewards = {}
     judged = 0
     for half in (range(35), range(35, 70)):
-        with serve(*plan, *record) as served:
+        with serve(f"{plan} --record served --record-every 1h --drain 1s") as served:
             for number in half:
                 given = [f"{number}/{n} " + "word " * generator.randrange(40) for n in range(16)]
                 reply = served.group(messages=f"Why {number}?", responses=given)
@@ -126,7 +123,7 @@ def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(
         del line["reward"], line["genrm"]
     path = genrm.write("rollouts.jsonl", lines)
     asked = judge_server.stats()["requests"]
-    genrm.run("score", path.name, *judge_flags(judge_server.base_url), *plan).ended(0)
+    genrm.run("score", path.name, *judge_flags(judge_server.base_url), *plan.split()).ended(0)
     assert judge_server.stats()["requests"] == asked
     scored = read_lines(genrm.folder / "rollouts.scored.jsonl")
     rewards = {line["completion"]: line["reward"] for line in scored}

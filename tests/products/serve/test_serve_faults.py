@@ -6,7 +6,7 @@ import pytest
 from polling import poll_until
 from served import SHAPES, reward_in, serving, texts
 
-QUICK = ("--no-probe", "--drain", "0.1s")
+QUICK = "--no-probe --drain 0.1s"
 
 
 def rewards_of(waiting):
@@ -19,15 +19,15 @@ def test_a_killed_server_pays_for_nothing_twice(serve, judge_server):
     """In mid-cohort, with verdicts in its journal: all clients retry, and the judge is asked once a
     comparison.
     """
-    flags = [*QUICK, "--strategy", "all_pairs"]
+    flags = f"{QUICK} --strategy all_pairs"
     given = dict(enumerate(texts(6)))
     early = {place: given[place] for place in range(5)}
-    with serve(*flags) as served:
+    with serve(flags) as served:
         served.begin_all("cohort", "g", early, 6)
         name = 'genrm_comparisons_total{result="verdict"}'
         poll_until(lambda: name in served.get("/metrics").text and served.metric(name) == 10)
         served.kill()
-    with serve(*flags) as served:
+    with serve(flags) as served:
         replies = [each.json() for each in served.begin_all("cohort", "g", given, 6)]
     assert [reply["group_status"] for reply in replies] == ["scored"] * 6
     assert replies[0]["metrics"]["from_journal"] == 10
@@ -48,13 +48,13 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(serv
         waiting = {shape: served.begin_all(shape, "again", given, 4) for shape in SHAPES}
         return {shape: rewards_of(each) for shape, each in waiting.items()}
 
-    with serve(*QUICK) as served:
+    with serve(QUICK) as served:
         assert served.post(*alone).json() == 3.0
         assert any("middle of the judge's scale" in line for line in served.messages)
         rewards = ask(served, given)
         served.kill()
     asked = judge_server.stats()["requests"]
-    with serve(*QUICK) as served:
+    with serve(QUICK) as served:
         late = {place: given[place] for place in (2, 3)}
         assert ask(served, late) == {shape: each[2:] for shape, each in rewards.items()}
         every = [reward for each in rewards.values() for reward in each]
@@ -65,7 +65,7 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(serv
         served.begin_all("gym", "again", {0: "new", 1: "new, too", 2: given[2]}, 4)
         served.wait_for(waiting=3)
         served.kill()
-    with serve(*QUICK) as served:
+    with serve(QUICK) as served:
         new = dict(enumerate(["new", "new, too", given[2], "new and last"]))
         assert rewards_of(served.begin_all("gym", "again", new, 4)) != rewards["gym"]
 
@@ -88,10 +88,10 @@ def test_a_reward_from_fewer_members_says_so(serve):
 
     A member that comes late after a kill has nobody to be compared with: no reward.
     """
-    flags = [*QUICK, "--cohort-deadline", "1s"]
+    flags = f"{QUICK} --cohort-deadline 1s"
     given = dict(enumerate(texts(4, "few")))
     two = {place: given[place] for place in (0, 1)}
-    with serve(*flags) as served:
+    with serve(flags) as served:
         waiting = {shape: served.begin_all(shape, "few", two, 4) for shape in SHAPES}
         replies = {shape: [each.reply() for each in found] for shape, found in waiting.items()}
         assert {reply.status_code for reply in replies["slime"]} == {200}
@@ -99,7 +99,7 @@ def test_a_reward_from_fewer_members_says_so(serve):
         assert "2 of 4" in replies["gym"][0].json()["failure_reason"]
         assert replies["openrlhf"][0].json()["extra_logs"]["genrm_came"] == [2.0]
         served.kill()
-    with serve(*flags) as served:
+    with serve(flags) as served:
         asked = served.begin_all("cohort", "few", {3: given[3], 1: given[1]}, 4)
         late, again = (each.json() for each in asked)
         assert (late["reward"], late["group_status"]) == (None, "failed")
@@ -119,8 +119,8 @@ def test_an_outage_costs_every_group_one_limit_and_is_over_with_the_next_request
     The first request after the judge's return is judged, and so is a group that had failed.
     """
     limit_s = 2
-    flags = ("--give-up-after", f"{limit_s}s", "--retries", "1", "--strategy", "all_pairs")
-    with serve(*flags, "--drain", "0.1s") as served:
+    flags = f"--give-up-after {limit_s}s --retries 1 --strategy all_pairs --drain 0.1s"
+    with serve(flags) as served:
         assert served.get("/readyz").json() == {"status": "ready"}
         judge_server.kill()
         groups = [

@@ -5,19 +5,15 @@ sources.
 import json
 
 import pytest
-from genrm_process import Genrm
-from served import SHAPES, gym_response, judge_flags, reward_in, serving, texts, verify_row
+from served import SHAPES, gym_response, judge_flags, reward_in, texts, verify_row
 
 
 @pytest.fixture(scope="module")
-def composed(judge_process, tmp_path_factory):
+def composed(keep):
     """Keep a server whose rewards have components, some of them gated."""
-    judge_process.restore()
-    genrm = Genrm(tmp_path_factory.mktemp("composed"))
     total = "[total]\nweights = { genrm = 1, win_rate = 2 }\ngates = { win_rate = 0.1 }\n"
-    (genrm.folder / "genrm.toml").write_text("[components.win_rate]\n" + total)
-    flags = ("--config", "genrm.toml", "--retries", "0")
-    with serving(genrm, *judge_flags(judge_process.base_url), *flags) as served:
+    settings = {"genrm.toml": "[components.win_rate]\n" + total}
+    with keep("--config genrm.toml", settings) as served:
         yield served
 
 
@@ -129,16 +125,15 @@ def test_compat_gives_the_numbers_of_nemo_gym(serve, genrm, judge_server):
     get a 422.
     """
     request = compare_request("compat")
-    compat = ("--compat", "nemo-gym")
     odd = [{"item": {}}, {"item": {"output": None}}, {"text": "a"}]
     row = {"responses_create_params": {"input": "Why?"}, "response": {"output": []}}
-    with serve(*compat, "--cohort-size", "2") as served:
+    with serve("--compat nemo-gym --cohort-size 2") as served:
         reply = served.post("/compare", request).json()
         assert None not in served.group(messages="Why?", responses=odd)["rewards"][:2]
         for wrong in ({"prompt_id": 5}, {"response": {}}):
             assert served.post("/verify", row | wrong).status_code == 422
-    flags = (*judge_flags(judge_server.base_url), *compat)
-    compared = genrm.run("compare", "-", "--json", *flags, stdin=json.dumps(request).encode())
+    flags = (*judge_flags(judge_server.base_url), "--compat", "nemo-gym", "--json")
+    compared = genrm.run("compare", "-", *flags, stdin=json.dumps(request).encode())
     assert reply == json.loads(compared.out)
 
 

@@ -116,6 +116,6 @@ def test_a_server_that_is_killed_is_waited_for(serve, judge_server, ask):
         judge_server.wait_until(lambda stats: stats["in_flight"] > 0)
         served.kill()
     time.sleep(0.5)
-    with serve("--no-probe", "--listen", "%s:%d" % served.address):  # noqa: UP031
+    with serve(f"--no-probe --listen {served.url.removeprefix('http://')}"):
         step.join(120)
     assert_in_order(found)

@@ -138,7 +138,7 @@ def test_validation_is_the_share_of_wins_against_fixed_answers(serve, genrm):
     short, middle, long = texts(3, "verl-reference")
     genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": middle}])
     data = make_batch({text: [text] for text in (long, short, middle)}, extra={"split": "test"})
-    with serve("--reference", "answers.jsonl") as served:
+    with serve("--reference answers.jsonl") as served:
         found = scores_of(load_manager(served.url, validation="reference"), data)
     assert [each["reward_score"] for each in found] == [1.0, 0.0, 0.5]
     names = found[0]["reward_extra_info"]
