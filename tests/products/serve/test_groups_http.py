@@ -23,8 +23,7 @@ def test_a_group_gets_rewards_in_the_order_of_its_responses(served):
     assert sum(each["advantage"] for each in reply["responses"]) == pytest.approx(0)
     shown = {id_ for each in reply["comparisons"] for id_ in each["shown"]}
     assert shown == {"r0", "r1", "r2", "r3"}
-    assert reply["metrics"]["scored"] == 4
-    assert reply["metrics"]["failed"] == 0
+    assert (reply["metrics"]["scored"], reply["metrics"]["failed"]) == (4, 0)
 
 
 @pytest.mark.parametrize("named", [{"id": "repeated"}, {}], ids=["by its id", "by its content"])
@@ -60,14 +59,10 @@ def test_a_failed_comparison_is_null_and_never_a_number(
     again.
     """
     judge_server.behave(fault={"status": status})
-    given = {
-        "id": f"failing-{status}",
-        "messages": "Why?",
-        "responses": responses(3, f"fail {status}"),
-    }
+    name = f"failing-{status}"
+    given = {"id": name, "messages": "Why?", "responses": responses(3, name)}
     reply = served.group(**given)
-    assert reply["status"] == "failed"
-    assert reply["rewards"] == [None] * 3
+    assert (reply["status"], reply["rewards"]) == ("failed", [None] * 3)
     assert all(each["reason"] for each in reply["responses"])
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {kind}
     assert reply["metrics"]["unanswered"] == unanswered
@@ -80,11 +75,8 @@ def test_a_failed_comparison_is_null_and_never_a_number(
 def test_the_deadline_of_a_group_ends_the_wait_for_the_judge(served, judge_server):
     """Comparisons without an answer are failures of the kind timeout."""
     judge_server.behave(latency_s=30)
-    reply = served.group(
-        id="hurried", messages="Why?", responses=responses(2, "hurry"), deadline_s=0.2
-    )
-    assert reply["status"] == "failed"
-    assert reply["rewards"] == [None, None]
+    reply = served.group(messages="Why?", responses=texts(2, "hurry"), deadline_s=0.2)
+    assert (reply["status"], reply["rewards"]) == ("failed", [None, None])
     assert {each["failure"]["kind"] for each in reply["comparisons"]} == {"timeout"}
 
 

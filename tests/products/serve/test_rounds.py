@@ -41,15 +41,6 @@ class Requests:
             ticket.is_delivered = True
 
 
-def test_equal_responses_of_clients_that_wait_are_different_members():
-    """A policy may write the same twice; both fill the cohort."""
-    ask = Requests()
-    first = ask("same")
-    second = ask("same")
-    assert first.round == second.round
-    assert first.member_id != second.member_id
-
-
 def test_an_equal_response_after_a_client_has_left_is_its_retry():
     """It gets the same ticket; a third equal one is another member."""
     ask = Requests()

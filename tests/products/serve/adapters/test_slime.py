@@ -44,21 +44,19 @@ def test_the_command_and_the_settings_of_the_guide(served):
     assert words[words.index("--custom-config-path") + 1] == "genrm.yaml"
     settings = dict(line.split(": ") for line in block("slime", "yaml", served.url).splitlines())
     function = pkgutil.resolve_name(words[words.index("--custom-rm-path") + 1])
-    rewards = asyncio.run(
-        function(SimpleNamespace(**settings), [sample(text) for text in [*texts(2, "pasted"), ""]])
-    )
-    assert rewards[2] == pytest.approx((rewards[0] + rewards[1]) / 2)
+    samples = [sample(text) for text in [*texts(2, "pasted"), ""]]
+    worse, better, blank = asyncio.run(function(SimpleNamespace(**settings), samples))
+    assert worse < better
+    assert blank == pytest.approx((worse + better) / 2)
 
 
 def test_messages_and_principle_come_from_the_metadata(served, judge_server):
     """The judge sees them instead of the templated prompt."""
-    told = {
-        "messages": [{"role": "user", "content": "Who asks?"}],
-        "principle": "Be brief, slime.",
-    }
+    told = {"messages": [{"role": "user", "content": "Who asks?"}], "principle": "Be brief, slime."}
     rewards_of(served, [sample(text, **told) for text in texts(2, "meta")])
     asked = str(judge_server.stats()["recent"])
     assert "Who asks?" in asked
+    assert "Be brief, slime." in asked
     assert "Why?" not in asked
 
 
