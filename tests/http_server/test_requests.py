@@ -60,10 +60,7 @@ def test_more_clients_than_descriptors_are_refused_and_nothing_else_fails(serve,
     answered.
     """
     flags = "--record served --record-every 1s --drain 0.1s"
-    with (
-        serve(flags) as served,
-        contextlib.ExitStack() as stack,
-    ):
+    with serve(flags) as served, contextlib.ExitStack() as stack:
         resource.prlimit(served.pid, resource.RLIMIT_NOFILE, (64 + 60,) * 2)
 
         def begin(*places):

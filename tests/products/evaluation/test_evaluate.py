@@ -68,10 +68,7 @@ def test_what_the_judge_is_shown_and_what_is_recorded(tmp_path, judge_server):
     result = evaluate(uri, settings_for(judge_server, concurrency="1", profile="nemotron"))
     recent = judge_server.stats()["recent"]
     shown = [[turn["content"] for turn in one["body"]["messages"]] for one in recent]
-    assert shown == [
-        ["Q0?", "word " * 12 + "!", "word"],
-        ["Q0?", "word", "word " * 12 + "!"],
-    ]
+    assert shown == [["Q0?", "word " * 12 + "!", "word"], ["Q0?", "word", "word " * 12 + "!"]]
     (pair,) = result["pairs"]
     assert (pair["id"], pair["category"], pair["line"]) == ("0", "s", 1)
     assert (pair["chosen_chars"], pair["rejected_chars"]) == (61, 4)

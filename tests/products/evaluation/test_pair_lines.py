@@ -21,13 +21,7 @@ JUDGEBENCH = {
     "response_B": "b",
     "label": "A>B",
 }
-REWARDBENCH = {
-    "id": 7,
-    "subset": "chat",
-    "prompt": "Q?",
-    "chosen": "good",
-    "rejected": "bad",
-}
+REWARDBENCH = {"id": 7, "subset": "chat", "prompt": "Q?", "chosen": "good", "rejected": "bad"}
 RM_BENCH = {
     "id": "x",
     "domain": "math",
@@ -141,17 +135,11 @@ def test_a_principle_of_the_line_is_kept():
         ({"rejected": "good"}, "same text"),
         ({"chosen": [user("Q?")]}, "assistant turn"),
         (
-            {
-                "chosen": [user("P?"), assistant("good")],
-                "rejected": [user("Q?"), assistant("bad")],
-            },
+            {"chosen": [user("P?"), assistant("good")], "rejected": [user("Q?"), assistant("bad")]},
             "different",
         ),
         (
-            {
-                "chosen": ["a", "b"],
-                "rejected": [user("Q?")],
-            },
+            {"chosen": ["a", "b"], "rejected": [user("Q?")]},
             "rejected does not end in an assistant turn",
         ),
     ],

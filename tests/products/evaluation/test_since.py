@@ -9,11 +9,7 @@ from judged_pairs import judged_pair
 from msgspec.structs import replace
 
 from genrm_cli.errors import InputError
-from genrm_cli.products.evaluation.since import (
-    EarlierResult,
-    compare_since,
-    parse_earlier,
-)
+from genrm_cli.products.evaluation.since import EarlierResult, compare_since, parse_earlier
 from genrm_cli.verdicts import FailureKind
 
 LETTERS = {"r": "right", "w": "wrong", "t": "tie", "u": "unreadable", "-": None}

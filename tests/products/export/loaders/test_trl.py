@@ -62,11 +62,7 @@ def triples(render, tasks):
 
 @pytest.mark.parametrize(
     ("to", "suffix", "tasks"),
-    [
-        ("trl-dpo", ".jsonl", TASKS),
-        ("trl-dpo", ".parquet", TASKS),
-        ("torchtune", ".jsonl", PLAIN),
-    ],
+    [("trl-dpo", ".jsonl", TASKS), ("trl-dpo", ".parquet", TASKS), ("torchtune", ".jsonl", PLAIN)],
 )
 def test_dpo(export, load, make, decoded, render, to, suffix, tasks):
     """`DPOTrainer` (trl 1.16.0) sees each prompt with its tools and earlier calls, both answers,

@@ -16,11 +16,7 @@ def test_verl(export, tokenizer, render, tmp_path, suffix):
     from verl.utils.dataset.rl_dataset import RLHFDataset, collate_fn
 
     config = OmegaConf.create(
-        {
-            "prompt_key": "prompt",
-            "max_prompt_length": 4096,
-            "cache_dir": str(tmp_path / "cache"),
-        }
+        {"prompt_key": "prompt", "max_prompt_length": 4096, "cache_dir": str(tmp_path / "cache")}
     )
     dataset = RLHFDataset(str(export("verl", TASKS, suffix=suffix)), tokenizer, config)
     batch = collate_fn([dataset[number] for number in range(len(dataset))])

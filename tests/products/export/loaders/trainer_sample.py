@@ -39,13 +39,7 @@ def _answers(*texts):
 def _call(number, city):
     function = {"name": "weather", "arguments": f'{{"city": "{city}"}}'}
     return says("assistant", "") | {
-        "tool_calls": [
-            {
-                "id": f"call_{number}",
-                "type": "function",
-                "function": function,
-            }
-        ]
+        "tool_calls": [{"id": f"call_{number}", "type": "function", "function": function}]
     }
 
 
@@ -89,10 +83,7 @@ WITH_TOOLS = Task(
             "function": {
                 "name": "weather",
                 "description": "Tell the weather.",
-                "parameters": {
-                    "type": "object",
-                    "properties": {"city": {"type": "string"}},
-                },
+                "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
             },
         }
     ],

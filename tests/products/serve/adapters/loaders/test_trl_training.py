@@ -20,12 +20,7 @@ pytestmark = pytest.mark.loader("trl", "datasets")
 
 SCRIPT = Path(__file__).with_name("train_grpo.py")
 STEPS = 40
-WORTH = {
-    " fine": 1.0,
-    " um": -1.0,
-    "[[": -0.25,
-    "<|im_start|>": 5.0,
-}  # a turn of its own would win
+WORTH = {" fine": 1.0, " um": -1.0, "[[": -0.25, "<|im_start|>": 5.0}  # a turn of its own would win
 
 
 def train(folder, paid_by, url="", *launcher, steps=STEPS, rows=32):
