@@ -50,9 +50,9 @@ def test_a_member_that_asks_again_after_a_kill_gets_the_reward_it_was_given(serv
 
     with serve(QUICK) as served:
         assert served.post(*alone).json() == 3.0
-        assert any("middle of the judge's scale" in line for line in served.messages)
         rewards = ask(served, given)
         served.kill()
+    assert any("middle of the judge's scale" in line for line in served.messages)
     asked = judge_server.stats()["requests"]
     with serve(QUICK) as served:
         late = {place: given[place] for place in (2, 3)}
