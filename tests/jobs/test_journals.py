@@ -104,7 +104,6 @@ def test_what_one_machine_learns_another_one_knows(s3_bucket, state, monkeypatch
     known = asyncio.run(recall())
     assert known is not None
     assert known.result == GOOD.result
-    assert known.from_journal is True
     assert [found.identity for found in run.store.at(folder).iter_found()] == segments
 
 

@@ -1,12 +1,11 @@
 """A damaged journal: a wrong number never becomes a verdict."""
 
-import asyncio
 import random
 import sqlite3
 
 import pytest
 from msgspec.structs import replace
-from stored_outcomes import verdict_in
+from stored_outcomes import key, record_all, verdict_in
 
 from genrm_cli.errors import StorageError
 from genrm_cli.judging.journal import Journal
@@ -16,35 +15,12 @@ GOOD = Outcome(Verdict(4, 2, 2), 2, 1.5, 900, 120, "The first is better.")
 GRADED = replace(GOOD, result=Grades((4.0, 2.5), ("good", "bad")))
 
 
-def key(number):
-    """Make up the key of a question."""
-    return number.to_bytes(32, "big")
-
-
-def record(journal, entries):
-    """Record outcomes."""
-
-    async def record_all():
-        await asyncio.gather(
-            *(journal.record(key, "m", replace(each)) for key, each in entries.items())
-        )
-
-    asyncio.run(record_all())
-
-
 @pytest.fixture
 def path(tmp_path):
     """Make a journal of a verdict, grades and another verdict."""
     path = str(tmp_path / "run.sqlite")
     with Journal(path) as journal:
-        record(
-            journal,
-            {
-                key(1): GOOD,
-                key(2): GRADED,
-                key(3): GOOD,
-            },
-        )
+        record_all(journal, {1: GOOD, 2: GRADED, 3: GOOD})
     return path
 
 
@@ -77,11 +53,11 @@ def test_a_changed_row_is_absent(path, column, value):
     """
     change(path, column, value)
     with Journal(path) as journal:
-        assert verdict_in(journal, key(1), with_reply=True) is None
+        assert verdict_in(journal, 1, with_reply=True) is None
         assert journal.damaged == {key(1)}
-        assert verdict_in(journal, key(3)) is not None
-        assert [entry["key"] for entry in journal.iter_entries()] == [key(2).hex(), key(3).hex()]
-        assert [entry["key"] for entry in journal.iter_uncopied()] == [key(2).hex(), key(3).hex()]
+        assert verdict_in(journal, 3) is not None
+        for entries in (journal.iter_entries(), journal.iter_uncopied()):
+            assert [entry["key"] for entry in entries] == [key(2).hex(), key(3).hex()]
 
 
 def test_text_that_is_no_utf_8_is_damage(path):
@@ -90,8 +66,8 @@ def test_text_that_is_no_utf_8_is_damage(path):
         connection.execute("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE key = ?", (key(2),))
     connection.close()
     with Journal(path) as journal:
-        assert verdict_in(journal, key(2)) is None
-        assert verdict_in(journal, key(1)) is not None
+        assert verdict_in(journal, 2) is None
+        assert verdict_in(journal, 1) is not None
 
 
 def test_a_damaged_verdict_is_replaced(path, tmp_path):
@@ -101,19 +77,19 @@ def test_a_damaged_verdict_is_replaced(path, tmp_path):
     change(path, "checksum", 99, keys=(1, 3))
     with Journal(path) as journal, Journal(str(tmp_path / "theirs")) as theirs:
         mine = replace(GOOD, result=Verdict(1, 5, 6))
-        record(journal, {key(1): mine})
-        record(theirs, {key(3): GOOD})
+        record_all(journal, {1: mine})
+        record_all(theirs, {3: GOOD})
         journal.import_entries(theirs.iter_entries())
-        assert verdict_in(journal, key(1), with_reply=True) == replace(mine, from_journal=True)
-        assert verdict_in(journal, key(3), with_reply=True) == replace(GOOD, from_journal=True)
+        assert verdict_in(journal, 1, with_reply=True) == mine
+        assert verdict_in(journal, 3, with_reply=True) == GOOD
 
 
 def test_a_checksum_vouches_for_numbers_outside_the_scale(path):
     """NeMo Gym's parsing accepts any number, and what was recorded comes back."""
     odd = replace(GOOD, result=Verdict(9, -2, 0))
     with Journal(path) as journal:
-        record(journal, {key(4): odd})
-        assert verdict_in(journal, key(4), with_reply=True) == replace(odd, from_journal=True)
+        record_all(journal, {4: odd})
+        assert verdict_in(journal, 4, with_reply=True) == odd
 
 
 def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
@@ -121,7 +97,7 @@ def test_a_damaged_entry_of_a_copy_is_left_out(path, tmp_path):
     with Journal(path) as journal, Journal(str(tmp_path / "mine")) as mine:
         entries = list(journal.iter_entries())
         mine.import_entries([entries[0] | {"checksum": 1}, *entries[1:]])
-        assert [verdict_in(mine, key(n)) is not None for n in (1, 2, 3)] == [False, True, True]
+        assert [verdict_in(mine, n) is not None for n in (1, 2, 3)] == [False, True, True]
         assert mine.damaged == {key(1)}
 
 
@@ -132,16 +108,16 @@ def absent_after_flips(folder, flips, seed):
     rng = random.Random(seed)
     path = folder / "run.sqlite"
     recorded = {
-        key(n): replace(
+        n: replace(
             GOOD,
             result=Verdict(1 + n % 5, 1 + n % 3, 1 + n % 6),
             attempts=n,
             reply_text=f"reply {n}",
         )
         for n in range(60)
-    } | {key(n): replace(GRADED, result=Grades((1 + n / 100, 2.0))) for n in range(60, 90)}
+    } | {n: replace(GRADED, result=Grades((1 + n / 100, 2.0))) for n in range(60, 90)}
     with Journal(str(path)) as journal:
-        record(journal, recorded)
+        record_all(journal, recorded)
     content = path.read_bytes()
     absent = 0
     for flip in range(flips):
@@ -158,7 +134,7 @@ def absent_after_flips(folder, flips, seed):
                 for each, outcome in recorded.items():
                     known = verdict_in(journal, each, with_reply=True)
                     absent += known is None
-                    assert known in (None, replace(outcome, from_journal=True)), (seed, flip, place)
+                    assert known in (None, outcome), (seed, flip, place)
         except StorageError:
             absent += 1
     return absent
