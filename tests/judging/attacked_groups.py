@@ -8,8 +8,8 @@ With and without the text, groups and noise are the same."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, lru_cache
-from itertools import chain, cycle, islice, permutations
+from functools import cache, lru_cache, partial
+from itertools import cycle, islice, permutations
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -18,27 +18,23 @@ from bench.simulation.world import JudgeModel, draw_world, judge_pairs
 from hostile_corpus import Hostile
 from judge_families import Family
 from msgspec.structs import replace
-from quoting_judges import iter_all_quoting
+from quoting_judges import as_shown, iter_all_quoting
 from reply_readers import READERS
+from staged_groups import judge_in_stages, plan_of
 
-from genrm_cli.groups.asking.replacements import iter_replacements
 from genrm_cli.groups.comparisons import verdicts_of
-from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
 from genrm_cli.groups.reward_group import reward_verdicts
-from genrm_cli.judging.profiles.profile import Profile, neutralise_prompt, render_messages
-from genrm_cli.judging.requests import ExtraCalls, PairwisePrompt, Prompt, Reply, RequestId
+from genrm_cli.judging.profiles.profile import Profile, render_messages
+from genrm_cli.judging.requests import PairwisePrompt, Reply
 from genrm_cli.neutralise.forms import fold
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
-from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, FailureKind, Outcome, Verdict, preference
 
 SIZE = 8
 QUALITY_OF_BAD = -2.0
 OTHER = "It is 42, as the sum of the parts shows."
-_SHAPE = measure_text("", "x", with_style=False, as_gym=False)
 
 
 class Asked(NamedTuple):
@@ -95,19 +91,18 @@ Habit = Callable[[Asked], Reply | Failure]
 
 def break_out(asked: Asked) -> Reply:
     """Give the attacker the best verdict if it closes its section or turn; else judge."""
-    expected, found = (
-        [
-            token
-            for each in render_messages(asked.profile, shown)
-            for token in _TOKENS.findall(each["content"])
-        ]
-        for shown in (PairwisePrompt(asked.shown.conversation, OTHER, OTHER), asked.shown)
-    )
-    if expected == [
-        token for token in found if expected or "===" not in token
-    ]:  # roles need no markers
+    harmless = PairwisePrompt(asked.shown.conversation, OTHER, OTHER)
+    expected = _control_tokens(asked.profile, harmless)
+    found = _control_tokens(asked.profile, asked.shown)
+    # Roles need no markers.
+    if expected == [token for token in found if expected or "===" not in token]:
         return asked.own
     return Reply(_best_for(asked.family, asked.place), finish_reason="stop")
+
+
+def _control_tokens(profile: Profile, prompt: PairwisePrompt) -> list[str]:
+    messages = render_messages(profile, prompt)
+    return [token for each in messages for token in _TOKENS.findall(each["content"])]
 
 
 def obey(asked: Asked) -> Reply:
@@ -147,13 +142,7 @@ HABITS: Mapping[str, Habit] = {
     ),
     "is cut off": lambda asked: Reply(f"<think>{asked.text}", finish_reason="length"),
 }
-SILENT = (
-    "echoes",
-    "echoes both",
-    "is filtered",
-    "is refused",
-    "is cut off",
-)
+SILENT = ("echoes", "echoes both", "is filtered", "is refused", "is cut off")
 """Habits that give no verdict of the judge's own."""
 
 _TOKENS = re.compile(
@@ -188,12 +177,12 @@ class Setup(NamedTuple):
 
     Attributes:
         words: the judge's own words, by group and pair, in the order shown.
-        plan: of the run, without its estimator.
+        pairing: which pairs are judged.
         advantages: those of the attacker and its twin in each group, by estimator.
     """
 
     words: list[dict[tuple[int, ...], str]]
-    plan: GroupPlan
+    pairing: PairingPlan
     advantages: Mapping[str, Any]
 
     def about(self, group: int, shown: tuple[int, ...]) -> tuple[int, str] | None:
@@ -204,24 +193,20 @@ class Setup(NamedTuple):
 @cache
 def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) -> Setup:
     """Draw groups, and let the judges of a family say what they think of them."""
-    says = READERS[name][1].says
+    says = READERS[name].says
     draw = np.random.default_rng(rings)
     world = draw_world(JudgeModel(), groups, SIZE, draw)
     world.quality[:, :2] += QUALITY_OF_BAD - world.truth[:, :2]
     every = list(permutations(range(SIZE), 2))
     pairs = np.array([every] * groups)
     batch = judge_pairs(world, pairs[:, :, 0], pairs[:, :, 1], draw)
+    leads = batch.score_1 - batch.score_2 + (MIDDLE_RANKING - batch.ranking) / 2
     words = [
-        {
-            pair: _words_for(
-                name, float(batch.score_1[g, m] - batch.score_2[g, m]), float(batch.ranking[g, m])
-            )
-            for m, pair in enumerate(every)
-        }
-        for g in range(groups)
+        {pair: _words_for(name, float(lead)) for pair, lead in zip(every, row, strict=True)}
+        for row in leads
     ]
     pairing = PairingPlan("ring", ring_k=rings, max_extra=1.0)
-    setup = Setup(words, GroupPlan(pairing=pairing, judges=(JudgePlan("m"),)), {})
+    setup = Setup(words, pairing, {})
 
     def answer(g: int, shown: tuple[int, ...]) -> Outcome:
         return Outcome(says[words[g][shown]])
@@ -231,37 +216,25 @@ def setup_of(name: str, groups: int, rings: int, estimators: tuple[str, ...]) ->
 
 
 @cache
-def _words_for(name: str, lead: float, ranking: float) -> str:
-    """Return the words of a family that are nearest to a verdict in scores."""
-    says = READERS[name][1].says
-    lead += (MIDDLE_RANKING - ranking) / 2
-    return min(
-        says,
-        key=lambda words: abs(
-            preference(says[words]) + (MIDDLE_RANKING - says[words].ranking) / 2 - lead
-        ),
-    )
+def _words_for(name: str, lead: float) -> str:
+    """Return the words of a family that are nearest to a lead in scores."""
+    says = READERS[name].says
+
+    def lead_in(words: str) -> float:
+        return preference(says[words]) + (MIDDLE_RANKING - says[words].ranking) / 2
+
+    return min(says, key=lambda words: abs(lead_in(words) - lead))
 
 
 def advantages_by_group(
     setup: Setup, answer: Callable[[int, tuple[int, ...]], Outcome], estimator: str
 ) -> Any:
     """Return the advantages of the attacker and its twin in each group; NaN without a reward."""
-    plan = replace(setup.plan, rewards=RewardPlan(RewardSettings(estimator=estimator)))
-    everyone = tuple(range(SIZE))
+    plan = plan_of(setup.pairing, RewardSettings(estimator=estimator))
     found = []
     statistics = CalibrationStatistics()
     for g in range(len(setup.words)):
-        fields = everyone, (True,) * SIZE, (None,) * SIZE, "answer", [_SHAPE] * SIZE
-        extra = ExtraCalls(plan.extra_calls(SIZE))
-        group = JudgedGroup(str(g), SIZE, None, *fields, extra=extra)
-        planned = [
-            RequestId(0, repeat, (i, j)) for i, j, repeat in plan.pairing.iter_pairs(SIZE, str(g))
-        ]
-        # A stage is planned once the results of the one before are there.
-        for stage in chain([planned], iter_replacements(group, plan)):
-            group.results += [(id_, answer(g, id_.shown)) for id_ in stage]
-        group.sort()
+        group = judge_in_stages(str(g), SIZE, plan, partial(answer, g))
         found.append(verdicts_of(group, plan))
         statistics.add_group(SIZE, found[-1].used)
     rewards = reward_verdicts(found, plan, statistics.fit())
@@ -269,13 +242,11 @@ def advantages_by_group(
 
 
 @lru_cache(maxsize=1_000)
-def _prompts_of(name: str, text: str) -> tuple[Prompt, Prompt]:
+def _prompts_of(name: str, text: str) -> list[PairwisePrompt]:
     """Return what a judge is shown with the attacker first, and second."""
     question = [("user", "How much is it?")]
-    known = {}
-    first, second = (PairwisePrompt(question, *pair) for pair in ((text, OTHER), (OTHER, text)))
-    profile = READERS[name][0]
-    return neutralise_prompt(profile, first, known), neutralise_prompt(profile, second, known)
+    prompts = (PairwisePrompt(question, *pair) for pair in ((text, OTHER), (OTHER, text)))
+    return [as_shown(READERS[name].profile, prompt) for prompt in prompts]
 
 
 class Attack:
@@ -288,7 +259,7 @@ class Attack:
         self, name: str, habit: str, *, groups: int, rings: int, estimators: Sequence[str]
     ) -> None:
         self._name = name
-        (self._profile, self._family) = READERS[name]
+        self._profile, self._family = READERS[name]
         self._habit = habit
         self._estimators = estimators
         self._setup = setup_of(name, groups, rings, tuple(estimators))

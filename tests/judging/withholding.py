@@ -14,21 +14,19 @@ from statistics import fmean
 from typing import NamedTuple
 
 from reply_readers import READERS, UNQUOTED
+from staged_groups import judge_in_stages, plan_of
 
-from genrm_cli.groups.asking.replacements import iter_replacements
 from genrm_cli.groups.comparisons import verdicts_of
 from genrm_cli.groups.group import JudgedGroup
-from genrm_cli.groups.plan import GroupPlan, JudgePlan, RewardPlan
+from genrm_cli.groups.plan import GroupPlan
 from genrm_cli.groups.reward_group import reward_verdicts
-from genrm_cli.judging.requests import ExtraCalls, Reply, RequestId
+from genrm_cli.judging.requests import Reply
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rewards.estimators.calibration import CalibrationStatistics
-from genrm_cli.rewards.shaping import measure_text
 from genrm_cli.settings.reward_settings import RewardSettings
 from genrm_cli.verdicts import MIDDLE_RANKING, Failure, Outcome, Verdict, preference
 
 FAMILY = "arena-hard"
-SHAPE = measure_text("", "x", with_style=False, as_gym=False)
 SILENT = "Both responses answer in a few words."
 
 
@@ -75,7 +73,7 @@ def play(world: World, seed: int = 1) -> Played:
     """Judge and reward the groups of a run."""
     pairing = PairingPlan(world.strategy, ring_k=world.rings, max_extra=world.max_extra)
     settings = RewardSettings(min_verdicts=world.min_verdicts, unscored=world.unscored)
-    plan = GroupPlan(pairing=pairing, judges=(JudgePlan("m"),), rewards=RewardPlan(settings))
+    plan = plan_of(pairing, settings)
     draw = random.Random(seed)
     statistics = CalibrationStatistics()
     found = []
@@ -100,15 +98,12 @@ def play(world: World, seed: int = 1) -> Played:
 
 
 def _judged(world: World, plan: GroupPlan, key: str, draw: random.Random) -> JudgedGroup:
-    size = world.size
-    qualities = [draw.gauss(0, 1) for _ in range(size)]
+    qualities = [draw.gauss(0, 1) for _ in range(world.size)]
     is_hard = int(key) < world.failing_prompts * world.groups
     failing = 0.5 if is_hard else world.failing
-    fields = tuple(range(size)), (True,) * size, (None,) * size, "answer", [SHAPE] * size
-    extra = ExtraCalls(plan.extra_calls(size))
-    group = JudgedGroup(key, size, None, *fields, extra=extra)
 
-    def answer(i: int, j: int) -> Outcome:
+    def answer(shown: tuple[int, ...]) -> Outcome:
+        i, j = shown
         lead = qualities[i] - qualities[j] + draw.gauss(0, 0.8)
         words = _words_for(round(lead, 1))
         by_words = preference(_parsed(words))
@@ -116,18 +111,13 @@ def _judged(world: World, plan: GroupPlan, key: str, draw: random.Random) -> Jud
         is_silent = is_hidden or draw.random() < failing
         return Outcome(_parsed(SILENT if is_silent else words))
 
-    planned = [RequestId(0, repeat, (i, j)) for i, j, repeat in plan.pairing.iter_pairs(size, key)]
-    # A stage is planned once the results of the one before are there.
-    for stage in chain([planned], iter_replacements(group, plan)):
-        group.results += [(id_, answer(*id_.shown)) for id_ in stage]
-    group.sort()
-    return group
+    return judge_in_stages(key, world.size, plan, answer)
 
 
 @cache
 def _words_for(lead: float) -> str:
     """Return the words that are nearest to a lead of one label for each unit."""
-    says = READERS[FAMILY][1].says
+    says = READERS[FAMILY].says
 
     def labels(words: str) -> float:
         return (preference(says[words]) + MIDDLE_RANKING - says[words].ranking) / 3.5

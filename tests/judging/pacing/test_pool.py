@@ -28,9 +28,9 @@ Events = list[tuple[str, dict[str, Any]]]
 CLIENT = JudgeClient("http://127.0.0.1:9/v1", None, 1, 1)  # never called here
 
 
-def endpoint(name, limit):
+def endpoint(name, limit, last_trial_s=0.08):
     """Make an endpoint that takes so many calls at a time."""
-    return Endpoint(name, CLIENT, Limit(limit), first_trial_s=0.02, last_trial_s=0.08)
+    return Endpoint(name, CLIENT, Limit(limit), first_trial_s=0.02, last_trial_s=last_trial_s)
 
 
 def make_pool(*limits, give_up_after_s=60.0, events=None):
@@ -45,11 +45,16 @@ def run(scenario):
     run_in_virtual_time(asyncio.wait_for(scenario, 1_000))
 
 
-async def take(pool, *, retry=False):
+async def take(pool, *, retry=False, lane=None):
     """Take a slot, which must be there sooner or later."""
-    slot = await pool.acquire(retry=retry)
+    slot = await pool.acquire(retry=retry, lane=lane)
     assert slot is not None
     return slot
+
+
+def take_later(pool, **how):
+    """Wait for a slot in the background."""
+    return asyncio.create_task(take(pool, **how))
 
 
 async def turn():
@@ -106,9 +111,9 @@ async def test_retries_go_before_newcomers():
     """
     pool = make_pool(1)
     held = await take(pool)
-    newcomer = asyncio.create_task(take(pool))
+    newcomer = take_later(pool)
     await turn()
-    retry = asyncio.create_task(take(pool, retry=True))
+    retry = take_later(pool, retry=True)
     await turn()
     pool.release(held, Ending.ANSWERED)
     await turn()
@@ -137,15 +142,11 @@ async def test_an_endpoint_is_suspected_when_its_calls_fail():
     for endings, is_suspected in cases:
         events = []
         pool = make_pool(1, events=events)
-        for ending in endings:
+        for ending in [*endings, endings[-1]]:
             slot = await take(pool)
+            pool.release(slot, ending, "why")
             if slot.on_trial:
-                pool.release(slot, ending, "why")
                 break
-            pool.release(slot, ending, "why")
-        else:
-            slot = await take(pool)
-            pool.release(slot, ending, "why")
         assert slot.on_trial == is_suspected
         assert pool.endpoints[0].down == is_suspected
         assert any(isinstance(event, EndpointDownEvent) for event in events) == is_suspected
@@ -158,7 +159,7 @@ async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time():
     events = []
     pool = make_pool(8, events=events)
     await break_down(pool)
-    waiting = [asyncio.create_task(take(pool)) for _ in range(4)]
+    waiting = [take_later(pool) for _ in range(4)]
     for _ in range(2):  # failing trials
         await asyncio.sleep(0.1)
         (let_through,) = [task for task in waiting if task.done()]
@@ -176,13 +177,7 @@ async def test_a_dead_endpoint_is_tried_with_one_call_at_a_time():
 
 async def test_a_failed_trial_proves_nothing():
     """A trial that is refused, cut off or not answered in time leaves the endpoint out."""
-    cases = [
-        Ending.BROKEN,
-        Ending.OVERLOADED,
-        Ending.BUSY,
-        Ending.TIMED_OUT,
-    ]
-    for ending in cases:
+    for ending in (Ending.BROKEN, Ending.OVERLOADED, Ending.BUSY, Ending.TIMED_OUT):
         pool = make_pool(2)
         await break_down(pool)
         pool.release(await take(pool), ending)
@@ -209,12 +204,7 @@ async def test_a_judge_that_stays_down_is_given_up():
     results = await asyncio.gather(*waiting, return_exceptions=True)
     for result in results:
         assert isinstance(result, JudgeError)
-        for words in (
-            "a, b",
-            "connection refused",
-            "give_up_after",
-            "journal",
-        ):
+        for words in ("a, b", "connection refused", "give_up_after", "journal"):
             assert words in str(result)
     with pytest.raises(JudgeError):
         await pool.acquire()
@@ -227,7 +217,7 @@ async def test_one_clock_ends_all_waits_of_a_server_and_a_later_request_is_a_tri
 
     The next request, however long after, tries the judge at once.
     """
-    endpoints = [Endpoint("a", CLIENT, Limit(1), first_trial_s=0.02, last_trial_s=1_000)]
+    endpoints = [endpoint("a", 1, last_trial_s=1_000)]
     pool = EndpointPool(endpoints, 0.5, ignore_event, resumes=True)
     await break_down(pool)
     turns = asyncio.Semaphore(1)
@@ -292,17 +282,8 @@ def test_no_slot_is_lost_or_made_up(seed, limits):
             raise
         for each in pool.endpoints:
             assert each.in_flight <= max(each.limit.limit, 1)
-        pool.release(
-            slot,
-            dice.choice(
-                [
-                    Ending.ANSWERED,
-                    Ending.ANSWERED,
-                    Ending.REFUSED,
-                    Ending.TIMED_OUT,
-                ]
-            ),
-        )
+        ending = dice.choice([Ending.ANSWERED, Ending.ANSWERED, Ending.REFUSED, Ending.TIMED_OUT])
+        pool.release(slot, ending)
 
     async def scenario():
         pool = make_pool(*limits)
@@ -331,7 +312,7 @@ async def test_an_exhausted_endpoint_rests_for_its_retry_after():
         slot = Slot(pool.endpoints[0], 0.0, pool.endpoints[0].begin(0.0))
         pool.release(slot, Ending.BUSY, "HTTP 429", retry_after_s=30.0)
     assert {(await take(pool)).endpoint.name for _ in range(4)} == {"b"}
-    waiting = asyncio.create_task(take(pool))
+    waiting = take_later(pool)
     await asyncio.sleep(29)
     assert not waiting.done()
     await asyncio.sleep(1.1)
@@ -360,22 +341,15 @@ async def test_comparisons_that_pause_do_not_pile_up():
 async def test_a_lane_keeps_to_its_endpoint_while_it_has_room():
     """Whatever the load: a group's comparisons follow each other to one server."""
     pool = make_pool(4, 4)
-    names = [(await pool.acquire(lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]
+    names = [(await take(pool, lane=lane)).endpoint.name for lane in (1, 1, 1, 0, 1)]
     assert names == ["b", "b", "b", "a", "b"]
-
-
-async def take_in(pool, lane):
-    """Take a slot for a comparison of a lane."""
-    slot = await pool.acquire(lane=lane)
-    assert slot is not None
-    return slot
 
 
 async def test_a_free_slot_goes_to_the_first_call_that_prefers_its_endpoint():
     """Without such a call it goes to the head of the line, so no slot stays idle."""
     pool = make_pool(1, 1)
-    held_a, held_b = await take_in(pool, 0), await take_in(pool, 1)
-    waiting = [asyncio.create_task(take_in(pool, lane)) for lane in (0, 1, 0)]
+    held_a, held_b = await take(pool, lane=0), await take(pool, lane=1)
+    waiting = [take_later(pool, lane=lane) for lane in (0, 1, 0)]
     await turn()
     pool.release(held_b, Ending.ANSWERED)
     await turn()
@@ -389,13 +363,13 @@ async def test_a_free_slot_goes_to_the_first_call_that_prefers_its_endpoint():
 async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere():
     """A lane whose endpoint is down has none of its own, and does not wait for it."""
     pool = make_pool(12, 1)
-    other = await take_in(pool, 1)
+    other = await take(pool, lane=1)
     for _ in range(10):
-        pool.release(await take_in(pool, 0), Ending.BROKEN, "connection refused")
-    trial = await take_in(pool, 0)
+        pool.release(await take(pool, lane=0), Ending.BROKEN, "connection refused")
+    trial = await take(pool, lane=0)
     assert trial.on_trial
     for _ in range(11):
-        await take_in(pool, 0)
+        await take(pool, lane=0)
     blocked = asyncio.create_task(pool.acquire(lane=0))
     await turn()
     pool.release(trial, Ending.BROKEN, "connection refused")
@@ -407,10 +381,7 @@ async def test_what_waits_for_an_endpoint_that_goes_down_is_answered_elsewhere()
 async def test_a_second_turn_goes_to_the_server_of_the_first():
     """That server has read the whole conversation; when it is full, another one answers."""
     pool = make_pool(2, 2)
-    first = await take_in(pool, 1)
-    second = await pool.acquire_second_turn(first.endpoint)
-    assert second is not None
+    first = await take(pool, lane=1)
+    second, third = [await pool.acquire_second_turn(first.endpoint) for _ in range(2)]
     assert second.endpoint is first.endpoint
-    third = await pool.acquire_second_turn(first.endpoint)
-    assert third is not None
     assert third.endpoint is not first.endpoint
