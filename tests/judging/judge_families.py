@@ -3,13 +3,18 @@ responses swapped.
 """
 
 import json
-from collections.abc import Callable
-from typing import NamedTuple
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from genrm_cli.judging.lookup import PROFILES
 from genrm_cli.judging.profiles.profile import Profile
 from genrm_cli.verdicts import Verdict
 
+WORDING: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("texts.toml").read_text(encoding="utf-8")
+)
 PAIR_PROFILES = {
     name: profile for name, profile in PROFILES.items() if isinstance(profile, Profile)
 }
@@ -51,14 +56,8 @@ def swap_letters(words: str) -> str:
 
 def scores_json(verdict: Verdict) -> str:
     """Render a verdict as NVIDIA's GenRMs do."""
-    return json.dumps(
-        {
-            "response_1_analysis": "Fine.",
-            "score_1": verdict.score_1,
-            "score_2": verdict.score_2,
-        }
-        | {"ranking": verdict.ranking}
-    )
+    scores = {"score_1": verdict.score_1, "score_2": verdict.score_2}
+    return json.dumps({"response_1_analysis": "Fine.", **scores, "ranking": verdict.ranking})
 
 
 def swap_json(words: str) -> str:
@@ -121,28 +120,25 @@ def swap_think_rm(words: str) -> str:
     return f"<answer>{-int(words.removeprefix('<answer>').removesuffix('</answer>'))}</answer>"
 
 
-ALL = (
-    MUCH,
-    BETTER,
-    SLIGHTLY,
-    TIE,
-    SLIGHTLY_WORSE,
-    WORSE,
-    MUCH_WORSE,
-)
-JSON_FAMILY = Family({scores_json(verdict): verdict for verdict in ALL}, swap_json)
+ALL = (MUCH, BETTER, SLIGHTLY, TIE, SLIGHTLY_WORSE, WORSE, MUCH_WORSE)
+UNTIED = tuple(verdict for verdict in ALL if verdict != TIE)
+GRADED = (MUCH, BETTER, TIE, WORSE, MUCH_WORSE)
+WINNERS = (BETTER, WORSE, TIE)
+
+
+def saying(words: Iterable[str], verdicts: Iterable[Verdict]) -> dict[str, Verdict]:
+    """Return what a family says for these verdicts."""
+    return dict(zip(words, verdicts, strict=True))
+
+
+JSON_FAMILY = Family(saying(map(scores_json, ALL), ALL), swap_json)
 FAMILIES = {
     "nemotron": JSON_FAMILY,
     "nemotron-plain": JSON_FAMILY,
     "nemotron-ultra": Family(
         {
-            json.dumps(
-                {
-                    "rubric_evaluations": [{"score_1": 3, "ranking": 9}],
-                    "overall": json.loads(words),
-                }
-            ): verdict
-            for words, verdict in JSON_FAMILY.says.items()
+            f'{{"rubric_evaluations": [{{"score_1": 3, "ranking": 9}}], "overall": {words}}}': said
+            for words, said in JSON_FAMILY.says.items()
         },
         swap_json,
     ),
@@ -150,29 +146,11 @@ FAMILIES = {
     "brrm": Family({boxed_winner(1): BETTER, boxed_winner(2): WORSE}, swap_boxed_winner),
     "json": JSON_FAMILY,
     "arena-hard": Family(
-        {
-            "[[A>>B]]": MUCH,
-            "[[A>B]]": BETTER,
-            "[[A=B]]": TIE,
-            "[[B>A]]": WORSE,
-            "[[B>>A]]": MUCH_WORSE,
-        },
-        swap_letters,
+        saying(("[[A>>B]]", "[[A>B]]", "[[A=B]]", "[[B>A]]", "[[B>>A]]"), GRADED), swap_letters
     ),
-    "mt-bench": Family(
-        {
-            "[[A]]": BETTER,
-            "[[B]]": WORSE,
-            "[[C]]": TIE,
-        },
-        swap_letters,
-    ),
+    "mt-bench": Family(saying(("[[A]]", "[[B]]", "[[C]]"), WINNERS), swap_letters),
     "rm-r1": Family(
-        {
-            f"<answer>[[{letter}]]</answer>": verdict
-            for letter, verdict in zip("ABC", (BETTER, WORSE, TIE), strict=True)
-        },
-        swap_letters,
+        saying((f"<answer>[[{letter}]]</answer>" for letter in "ABC"), WINNERS), swap_letters
     ),
     "j1": Family(
         {
@@ -187,32 +165,12 @@ FAMILIES = {
         swap_j1,
     ),
     "think-rm": Family(
-        {
-            f"<answer>{number}</answer>": verdict
-            for number, verdict in zip(
-                (-3, -2, -1, 1, 2, 3),
-                (
-                    MUCH,
-                    BETTER,
-                    SLIGHTLY,
-                    SLIGHTLY_WORSE,
-                    WORSE,
-                    MUCH_WORSE,
-                ),
-                strict=True,
-            )
-        },
+        saying((f"<answer>{number}</answer>" for number in (-3, -2, -1, 1, 2, 3)), UNTIED),
         swap_think_rm,
     ),
     "prometheus-2": Family({"[RESULT] A": BETTER, "[RESULT] B": WORSE}, swap_letters, after="\n"),
     "judgelm": Family(
-        {
-            "10 1": MUCH,
-            "7.75 3.25": BETTER,
-            "5.5 5.5": TIE,
-            "3.25 7.75": WORSE,
-            "1 10": MUCH_WORSE,
-        },
+        saying(("10 1", "7.75 3.25", "5.5 5.5", "3.25 7.75", "1 10"), GRADED),
         swap_judgelm,
         before=None,
         after="\n",

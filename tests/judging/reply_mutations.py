@@ -7,80 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 
 from hostile_texts import TEXTS
-from judge_families import Family
+from judge_families import WORDING, Family
 from quoting_judges import QUOTATIONS
 
-_PROSE = (
-    "Response A is right, and says so at length.",
-    "Response 2 forgets the case $n = 0$: \\frac{a}{b} \\neq \\boxed{7}.",
-    "1. Facts: both fine.\n2. Tone: 4/5.\n\n| A | B |\n|---|---|\n| 1 | 2 |\n",
-    "```python\nprint({'a': [[1, 2]], \"b\": {}})\n```",
-    "Sí, 回答一更好 🎉 — “quoted”.",
-    "",
-)
-_TORN = (
-    "<think>",
-    "</think>",
-    "```json\n",
-    "```",
-    '{"',
-    '"',
-    "\\",
-    "}",
-    "{",
-    "]",
-    "[",
-    "[[",
-    "]]",
-    "</",
-    "<",
-    ">",
-    ":",
-    "\n",
-    "\r\n",
-    " ",
-    "\t",
-    ",",
-    "-",
-    "1",
-    "10",
-    "3.5",
-    "0",
-    "6",
-    "1e9",
-    "NaN",
-    "null",
-    "4/5",
-    "A",
-    "B",
-    "C",
-    "=",
-    "<answer>",
-    "</answer>",
-    "[RESULT]",
-    "Winner:",
-    "Response A",
-    "Response B",
-    "\\boxed{",
-    '"score_1": 5',
-    "*",
-    '"ranking":',
-    '"overall": {',
-    '"a": 1',
-    "[The Begin of Ranking Score]",
-    "[The End of",
-    "<score_A>",
-    "</score_A>",
-    "<score_B>2",
-    "\x00",
-    "\ufffd",
-    "\u200b",
-    "\u2028",
-    "²",
-    "٣",
-    "\ufeff",
-    "\uff21",
-)
+_PROSE = WORDING["torn"]["prose"]
+_TORN = WORDING["torn"]["pieces"]
 _SHORT_TEXTS = [text for text in TEXTS if len(text) < 400]
 _QUOTES = list(QUOTATIONS.values())
 

@@ -3,6 +3,7 @@ reason why a reply ends.
 """
 
 import pytest
+from judge_families import WORDING
 from reply_readers import JUDGES
 
 from genrm_cli.verdicts import Failure, FailureKind
@@ -17,27 +18,7 @@ UNFINISHED = (
     "model_context_window_exceeded",
     None,
 )
-THOUGHTS = {
-    "<think>": "</think>",
-    "<thinking>": "</thinking>",
-    "<thought>": "</thought>",
-    "<reasoning>": "</reasoning>",
-    "[THINK]": "[/THINK]",
-    "◁think▷": "◁/think▷",
-    "<seed:think>": "</seed:think>",
-    "<longcat_think>": "</longcat_think>",
-    "<|begin_of_thought|>": "<|end_of_thought|>",
-    "<|think_start|>": "<|think_end|>",
-    "<|START_THINKING|>": "<|END_THINKING|><|START_RESPONSE|>",
-    "<|inner_prefix|>": "<|inner_suffix|>",
-    "<|channel>thought\n": "<channel|>",
-    "<|channel|>analysis<|message|>": "<|end|><|start|>assistant<|channel|>final<|message|>",
-    "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
-    "analysis": "assistantfinal",
-}
-"""How thoughts begin and end, by chat template."""
-
-
+THOUGHTS = WORDING["thoughts"]
 EVERY = pytest.mark.parametrize("name", JUDGES)
 
 
