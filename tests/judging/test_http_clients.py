@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from small_server import answering, answering_each
+from small_server import answering, answering_each, completion
 
 from genrm_cli.errors import UsageError
 from genrm_cli.judging.http.choice import _find_class
@@ -27,7 +27,8 @@ from genrm_cli.judging.http.interface import MAX_REPLY_BYTES, HttpOptions, HttpR
 from genrm_cli.judging.http.over_httpx import HttpxClient
 from genrm_cli.verdicts import FailureKind
 
-COMPLETION = {"choices": [{"message": {"content": "ok"}}]}
+OK = completion("ok")
+COMPLETION = OK[2]
 # As `openssl req -x509 -newkey ec -nodes -subj /CN=localhost -addext subjectAltName=...` makes it:
 # an authority and a server in one.
 OWN_CERTIFICATE = """\
@@ -65,7 +66,7 @@ def without_proxy(monkeypatch):
 
 def test_a_call_is_json_with_the_key(open_client):
     """The request says what it is and who asks; the reply arrives as the server gave it."""
-    with answering((200, {}, COMPLETION)) as (url, seen):
+    with answering(OK) as (url, seen):
         assert complete(open_client(url, api_key=KEY)).text == "ok"
     path, sent, body = seen[0]
     assert path == "/chat/completions"
@@ -234,7 +235,7 @@ def test_a_batch_is_uploaded_and_fetched(open_client):
 @pytest.mark.usefixtures("without_proxy")
 def test_the_proxy_of_the_environment_is_used(open_client, monkeypatch):
     """Calls go through http_proxy, without a scheme too, except to hosts that no_proxy names."""
-    with answering((200, {}, COMPLETION), (200, {}, COMPLETION)) as (url, seen):
+    with answering(OK, OK) as (url, seen):
         monkeypatch.setenv("http_proxy", url.removeprefix("http://"))
         monkeypatch.setenv("no_proxy", "judge.example")
         complete(open_client("http://judge.invalid/v1"))
@@ -252,7 +253,7 @@ def test_a_judge_on_this_machine_is_called_directly(open_client, monkeypatch, ho
     """No proxy sees its prompts, whatever the environment says."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
-    with answering((200, {}, COMPLETION)) as (url, seen):
+    with answering(OK) as (url, seen):
         port = url.rpartition(":")[2]
         complete(open_client(f"http://{host}:{port}"))
     assert len(seen) == 1
@@ -344,7 +345,7 @@ def test_a_server_that_signed_its_own_certificate_is_trusted_by_name(
     """As with curl, the certificate is enough as bundle; without it the call fails and says why."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own_certificate)
-    with answering_each(lambda _: (200, {}, COMPLETION), context) as (url, _):
+    with answering_each(lambda _: OK, context) as (url, _):
 
         def client():
             place = url.replace("127.0.0.1", "localhost")
@@ -391,7 +392,7 @@ def test_a_private_authority_is_trusted_by_both_clients(
     authority, server = private_authority
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(server)
-    with answering_each(lambda _: (200, {}, COMPLETION), context) as (url, _):
+    with answering_each(lambda _: OK, context) as (url, _):
         place = url.replace("127.0.0.1", "localhost")
         monkeypatch.setenv("SSL_CERT_FILE", str(authority))
         assert complete(calling.open_client(place, http_client)).text == "ok"

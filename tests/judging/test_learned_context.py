@@ -38,45 +38,45 @@ def count_tokens(text):
 
 def named(tokens):
     """Refuse in words that name the context."""
-    return 400, {"error": {"message": f"maximum context length is {CONTEXT} tokens, not {tokens}"}}
+    message = f"maximum context length is {CONTEXT} tokens, not {tokens}"
+    return 400, {}, {"error": {"message": message}}
 
 
 def in_fields(tokens):
     """Refuse as llama.cpp does."""
     error = {"type": "exceed_context_size_error", "n_ctx": CONTEXT, "n_prompt_tokens": tokens}
-    return 400, {"error": {"message": "refused", **error}}
+    return 400, {}, {"error": {"message": "refused", **error}}
 
 
 def unnumbered(tokens):
     """Refuse without a number."""
-    del tokens
-    return 400, {"error": {"message": "Input is too long for requested model."}}
+    return 400, {}, {"error": {"message": "Input is too long for requested model."}}
 
 
 def unlisted(tokens):
     """Refuse in words that nobody knows."""
-    del tokens
-    return 400, {"error": {"message": "Das geht so nicht."}}
+    return 400, {}, {"error": {"message": "Das geht so nicht."}}
 
 
 def without_room(tokens):
     """Answer without a word, for lack of room."""
-    del tokens
-    status, _, said = completion("", "model_length", prompt_tokens=CONTEXT, completion_tokens=0)
-    return status, said
+    return completion("", "model_length", prompt_tokens=CONTEXT, completion_tokens=0)
+
+
+def shown(body):
+    """Return all that a request shows, and its tokens."""
+    text = "\n".join(message["content"] for message in body["messages"])
+    return text, count_tokens(text)
 
 
 def judge_of(refuse, seen):
     """Return how a judge with this context answers, and refuses."""
 
     def answer(body):
-        text = "\n".join(message["content"] for message in body["messages"])
-        tokens = count_tokens(text)
+        text, tokens = shown(body)
+        seen.append(None if tokens > CONTEXT else text)
         if tokens > CONTEXT:
-            seen.append(None)
-            status, said = refuse(tokens)
-            return status, {}, said
-        seen.append(text)
+            return refuse(tokens)
         return completion(VERDICT, prompt_tokens=tokens, completion_tokens=20)
 
     return answer
@@ -194,11 +194,10 @@ async def test_a_reply_that_was_cut_off_is_asked_once_more_with_twice_the_room()
 
     def answer(body):
         limits.append(body["max_tokens"])
-        cut = "hopeless" in json.dumps(body) or len(limits) % 2
-        if cut:
-            written = body["max_tokens"]
-            return completion("Let me think", "length", completion_tokens=written)
-        return completion(VERDICT, completion_tokens=20)
+        if "hopeless" in json.dumps(body) or len(limits) % 2:
+            used = body["max_tokens"]
+            return completion("Let me think", "length", prompt_tokens=1_200, completion_tokens=used)
+        return completion(VERDICT, prompt_tokens=1_200, completion_tokens=20)
 
     groups = [group_of(0, "A word.", "Another."), group_of(1, "hopeless", "Another.")]
     with answering_each(answer) as (url, _):
@@ -217,11 +216,11 @@ def cutting(cut_at, counted):
     """
 
     def answer(body):
-        tokens = count_tokens("\n".join(message["content"] for message in body["messages"]))
+        _, tokens = shown(body)
         counted.append(tokens)
-        written = cut_at(tokens)
-        said = (VERDICT, "stop") if written >= 900 else ("Let me think", "length")
-        return completion(*said, prompt_tokens=tokens, completion_tokens=min(written, 900))
+        written = min(cut_at(tokens), 900)
+        said = (VERDICT, "stop") if written == 900 else ("Let me think", "length")
+        return completion(*said, prompt_tokens=tokens, completion_tokens=written)
 
     return answer
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from opened_judge import with_judge
+from small_server import completion
 
 from genrm_cli.errors import JudgeError
 from genrm_cli.judging.opening.probe import probe_judge
@@ -146,10 +147,9 @@ def test_every_endpoint_is_probed(judge_server, start_judge):
     assert other.base_url in refusal(judge_server.base_url, other.base_url)
 
 
-def completion(content, **more):
-    """Return a chat completion as a server sends it."""
-    choice = {"index": 0, "message": {"content": content}, "finish_reason": "stop"}
-    return {"body": json.dumps({"choices": [choice], **more})}
+def fault_of(content, **usage):
+    """Return a fault in which a server sends a completion."""
+    return {"body": json.dumps(completion(content, **usage)[2])}
 
 
 @pytest.mark.parametrize(("longer_tokens", "dropped"), [(221, True), (700, False)])
@@ -159,7 +159,7 @@ def test_a_model_that_answers_the_question_instead_of_judging(judge_server, long
     """
     counts = (221, 221, longer_tokens, longer_tokens)
     judge_server.behave(
-        script=[completion("It is Mercury.", usage={"prompt_tokens": count}) for count in counts]
+        script=[fault_of("It is Mercury.", prompt_tokens=count) for count in counts]
     )
     reason = refusal(judge_server.base_url)
     assert ("chat template seems to drop them" in reason) == dropped
@@ -171,7 +171,7 @@ def test_a_server_that_counts_every_prompt_alike_is_not_said_to_drop_responses(j
     """No template drops the user's message, in which the plain profile has them, nor is that
     profile advised in place of itself.
     """
-    reply = completion("Both are nice.", usage={"prompt_tokens": 10})
+    reply = fault_of("Both are nice.", usage={"prompt_tokens": 10})
     judge_server.behave(script=[reply] * 9)
     reason = refusal(judge_server.base_url, profile="nemotron-plain")
     assert "no_verdict" in reason
@@ -185,7 +185,7 @@ def test_without_a_count_no_template_is_blamed(judge_server):
     unread = {"content": "Mercury."}
     for behaviour in (
         {"script": [unread, unread], "fault": {"status": 400}},
-        {"fault": completion("Mercury.")},
+        {"fault": fault_of("Mercury.")},
     ):
         judge_server.behave(**behaviour)
         reason = refusal(judge_server.base_url)
