@@ -171,7 +171,7 @@ def test_a_server_that_counts_every_prompt_alike_is_not_said_to_drop_responses(j
     """No template drops the user's message, in which the plain profile has them, nor is that
     profile advised in place of itself.
     """
-    reply = fault_of("Both are nice.", usage={"prompt_tokens": 10})
+    reply = fault_of("Both are nice.", prompt_tokens=10)
     judge_server.behave(script=[reply] * 9)
     reason = refusal(judge_server.base_url, profile="nemotron-plain")
     assert "no_verdict" in reason
@@ -231,7 +231,7 @@ def test_missing_log_probabilities_are_not_blamed_on_the_model(judge_server):
     message = "Requested sample logprobs of 20, which is greater than max allowed: 5"
     refuse(judge_server, f"{message} (parameter=logprobs, value=20)", "logprobs")
     refused = refusal(judge_server.base_url, profile="nemotron-principle")
-    judge_server.behave(fault=completion("Final Judgement: No"))
+    judge_server.behave(fault=fault_of("Final Judgement: No"))
     left_out = refusal(judge_server.base_url, profile="nemotron-principle")
     for reason in (refused, left_out):
         assert "max-logprobs" in reason
