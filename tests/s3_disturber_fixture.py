@@ -29,13 +29,7 @@ STATUS_OF_CODE = {
     "PreconditionFailed": 412,
     "ConditionalRequestConflict": 409,
 }
-ONE_HOP_HEADERS = (
-    "connection",
-    "keep-alive",
-    "transfer-encoding",
-    "expect",
-    "proxy-connection",
-)
+ONE_HOP_HEADERS = ("connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection")
 BACKEND_LIMIT_S = 60
 
 
@@ -50,8 +44,8 @@ class Rule:
         after: how many matching requests pass undisturbed first.
         times: how many it disturbs then; -1 for all.
         share: the share of those that it disturbs, drawn at random under `seed`.
-        answer: an error of S3 instead of the backend's reply: `code`, and `status`, `message` where
-            the usual ones do not do; `pass_on` true lets the backend do its work before, and
+        answer: an error of S3 instead of the backend's reply: `code`, and `status` where the usual
+            one does not do; `pass_on` true lets the backend do its work before, and
             `instead_of` is the only status of the backend's reply that it replaces.
         drop: close the connection "before" the backend hears of the request, "after" it did its
             work, or "halfway" through the body of its reply.
@@ -79,9 +73,9 @@ class Rule:
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
 
-    def is_due(self, method: str, path: str, query: dict[str, str]) -> bool:
+    def is_due(self, request: "Request", query: dict[str, str]) -> bool:
         """Say whether it acts on such a request, which it counts."""
-        if self.method not in (None, method) or self.key_contains not in path:
+        if self.method not in (None, request.method) or self.key_contains not in request.path:
             return False
         if not all(
             name in query and value in (None, query[name]) for name, value in self.query.items()
@@ -102,6 +96,14 @@ class Reply(NamedTuple):
     body: bytes
 
 
+class Request(NamedTuple):
+    """What was asked: the path is `/bucket/key`, the names of headers are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
 class DisturbedS3(ThreadingHTTPServer):
     """An S3 endpoint that works as the one behind it, until rules are given.
 
@@ -119,8 +121,7 @@ class DisturbedS3(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_port}"
         self._lock = threading.Lock()
         self._rules: list[Rule] = []
-        self.log: list[dict[str, Any]] = []
-        self._arrived: list[tuple[str, str]] = []
+        self._arrived: list[Request] = []
 
     def rule(self, **fields: Any) -> None:
         """Add a rule (fields of `Rule`)."""
@@ -134,35 +135,24 @@ class DisturbedS3(ThreadingHTTPServer):
         self.rule(answer=denied | {"pass_on": True, "instead_of": 404})
 
     def clear(self) -> None:
-        """Forget all rules and all requests; those under way write into the old log, which nobody
-        reads any more.
-        """
+        """Forget all rules and all requests."""
         with self._lock:
             self._rules = []
-            self.log = []
             self._arrived = []
 
-    def has_arrived(self, method: str, key_contains: str = "") -> bool:
-        """Say whether such a request is here, answered or not yet."""
-        return any(method == each and key_contains in path for each, path in self._arrived)
-
-    def requests(self, method: str | None = None, key_contains: str = "") -> list[dict[str, Any]]:
-        """Return what was asked so far and answered or dropped, in the order of the answers.
-
-        Each has method, path (`/bucket/key`), query, headers (names in lower case), body_bytes,
-        status (what the client got, None for a dropped one) and backend_status (None: it never
-        heard of it)."""
+    def requests(self, method: str | None = None, key_contains: str = "") -> list[Request]:
+        """Return such requests, answered or not yet, in the order they arrived."""
         return [
             one
-            for one in self.log
-            if method in (None, one["method"]) and key_contains in one["path"]
+            for one in self._arrived
+            if method in (None, one.method) and key_contains in one.path
         ]
 
-    def choose(self, method: str, path: str, query: dict[str, str]) -> Rule:
+    def choose(self, request: Request, query: dict[str, str]) -> Rule:
         """Return the first rule that acts on a request; all that match count it."""
         with self._lock:
-            self._arrived.append((method, path))
-            due = [rule for rule in self._rules if rule.is_due(method, path, query)]
+            self._arrived.append(request)
+            due = [rule for rule in self._rules if rule.is_due(request, query)]
         return due[0] if due else Rule()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -186,13 +176,13 @@ class Handler(BaseHTTPRequestHandler):
         """Take one whole request and answer it, or not."""
         body = self._read_body()
         split = urlsplit(self.path)
-        path = unquote(split.path)
+        headers = {name.lower(): value for name, value in self.headers.items()}
         query = {
             name: values[0]
             for name, values in parse_qs(split.query, keep_blank_values=True).items()
         }
-        log = self.disturbed.log
-        rule = self.disturbed.choose(self.command, path, query)
+        request = Request(self.command, unquote(split.path), headers)
+        rule = self.disturbed.choose(request, query)
         if rule.gate is not None:
             rule.gate.wait(BACKEND_LIMIT_S)
         given = reply = None
@@ -207,17 +197,6 @@ class Handler(BaseHTTPRequestHandler):
             reply = render_error(rule.answer, self.path)
         if rule.drop in ("before", "after"):
             reply = None
-        log.append(
-            {
-                "method": self.command,
-                "path": path,
-                "query": query,
-                "headers": {name.lower(): value for name, value in self.headers.items()},
-                "body_bytes": len(body),
-                "backend_status": None if given is None else given.status,
-                "status": None if reply is None else reply.status,
-            }
-        )
         if reply is None:
             self.close_connection = True
         else:
@@ -292,19 +271,11 @@ class Handler(BaseHTTPRequestHandler):
 def render_error(answer: dict[str, Any], path: str) -> Reply:
     """Return an error as S3 words it."""
     code = str(answer.get("code", "InternalError"))
-    message = str(answer.get("message", f"Told to answer {code}"))
-    parts = {
-        "Code": code,
-        "Message": message,
-        "Resource": path.partition("?")[0],
-        "RequestId": "DISTURBED",
-    }
+    parts = {"Code": code, "Message": f"Told to answer {code}"}
+    parts |= {"Resource": path.partition("?")[0], "RequestId": "DISTURBED"}
     inner = "".join(f"<{name}>{escape(text)}</{name}>" for name, text in parts.items())
     body = f'<?xml version="1.0" encoding="UTF-8"?>\n<Error>{inner}</Error>'.encode()
-    headers = [
-        ("Content-Type", "application/xml"),
-        ("Content-Length", str(len(body))),
-    ]
+    headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
     return Reply(int(answer.get("status") or STATUS_OF_CODE[code]), headers, body)
 
 
