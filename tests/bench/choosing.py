@@ -6,11 +6,15 @@ lead in each reply, and rounds its scores to 1 to 5. One judge has twice the noi
 a tenth of its price; repeats are means of replies.
 """
 
+import sys
+from pathlib import Path
 from random import Random
 from statistics import fmean
-from types import SimpleNamespace
 
-from genrm_cli.products.evaluation.accuracy import evaluate
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from judged_pairs import cell_result
+
 from genrm_cli.products.evaluation.grid import compare_cells
 from genrm_cli.products.evaluation.grid_file import GridCell
 from genrm_cli.products.evaluation.pair_records import OrderRecord, PairRecord, preference_of
@@ -33,7 +37,10 @@ def main() -> None:
     leads = [random.uniform(0, 1.5) for _ in range(PAIRS)]
     found = compare_cells(
         [
-            (GridCell(name, {}, Settings()), _result_of(leads, noise, repeats, price, number))
+            (
+                GridCell(name, {}, Settings()),
+                cell_result(_pairs_of(leads, noise, repeats, number), price),
+            )
             for number, (name, noise, repeats, price) in enumerate(CELLS)
         ]
     )
@@ -50,12 +57,10 @@ def main() -> None:
     print(found.answer)
 
 
-def _result_of(
-    leads: list[float], noise: float, repeats: int, price: float, seed: int
-) -> SimpleNamespace:
-    """Return what a comparison reads of the result of a simulated judge."""
+def _pairs_of(leads: list[float], noise: float, repeats: int, seed: int) -> list[PairRecord]:
+    """Return the pairs as a simulated judge judges them."""
     random = Random(seed)
-    pairs = [
+    return [
         PairRecord(
             id=str(number),
             item=str(number),
@@ -70,27 +75,13 @@ def _result_of(
         )
         for number, lead in enumerate(leads)
     ]
-    return SimpleNamespace(
-        pairs=pairs,
-        figures=evaluate(pairs, price, price),
-        by_category={},
-        calls=2 * repeats * len(pairs),
-        journal_hits=0,
-        prompt_tokens=0,
-        completion_tokens=0,
-        wall_time_s=0.0,
-    )
 
 
 def _order(
     lead: float, noise: float, repeats: int, random: Random, *, chosen_first: bool
 ) -> OrderRecord:
     replies = [_reply(lead + random.gauss(0, noise)) for _ in range(repeats)]
-    verdict = Verdict(
-        fmean(each.score_1 for each in replies),
-        fmean(each.score_2 for each in replies),
-        fmean(each.ranking for each in replies),
-    )
+    verdict = Verdict(*map(fmean, zip(*replies, strict=True)))
     return OrderRecord(
         score_1=verdict.score_1,
         score_2=verdict.score_2,
@@ -105,11 +96,12 @@ def _order(
     )
 
 
-def _reply(lead: float) -> Verdict:
-    return Verdict(
-        float(min(5, max(1, round(3 + lead)))),
-        float(min(5, max(1, round(3 - lead)))),
-        float(min(6, max(1, round(3.5 - 1.2 * lead)))),
+def _reply(lead: float) -> tuple[int, int, int]:
+    """Return both scores and the ranking."""
+    return (
+        min(5, max(1, round(3 + lead))),
+        min(5, max(1, round(3 - lead))),
+        min(6, max(1, round(3.5 - 1.2 * lead))),
     )
 
 
