@@ -11,6 +11,7 @@ import json
 import math
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import orjson
@@ -61,15 +62,10 @@ JUDGES = [
     session_profile(SESSIONS),
     *(CLUSTERS, CRITERIA, CONSTRAINTS),
 ]
+DOCUMENTS = json.loads(Path(__file__).with_name("valid_documents.json").read_bytes())
 CONSTRAINT = {"index": 0, "evidence": "a", "verdict": "not_touched"}
 ANSWERS = [
-    {"overall": {"score_1": 4, "score_2": 2.5, "ranking": 2}, "rubric_evaluations": [{}]},
-    {"score_1": 4, "score_2": 2, "ranking": 2, "response_1_analysis": "\\Delta"},
-    {"scores": {"model-1": 4, "model-2": 2}, "best-to-worst": ["model-1", "model-2"]},
-    {"tiers": [[0], [1]], "reasoning": "x"},
-    {"assignments": [{"index": number, "cluster_id": 0, "label": "x"} for number in (0, 1)]},
-    {"criteria": [{"index": 0, "evidence": "a", "met": True}]},
-    {"constraints": [CONSTRAINT]},
+    *DOCUMENTS["answers"],
     {"scores": {name: {"evidence": "a", "score": 1} for name in RUBRICS.component_names}},
     {
         "turns": [{"index": 0, "evidence": "a", "score": 3}],
@@ -77,50 +73,14 @@ ANSWERS = [
         "constraints": [CONSTRAINT],
     },
 ]
-REPLY = {
-    "choices": [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "ok", "reasoning": None, "refusal": None},
-            "finish_reason": "stop",
-            "logprobs": {"content": [{"token": "4", "logprob": -0.1, "top_logprobs": []}]},
-        }
-    ],
-    "usage": {
-        "prompt_tokens": 9,
-        "completion_tokens": 2,
-        "prompt_tokens_details": {"cached_tokens": 1},
-    },
-}
-ERROR = {
-    "error": {"message": "Unsupported parameter: 'top_p'", "param": "top_p", "code": "x"},
-}
-MODELS = {"data": [{"id": "a", "max_model_len": 4096, "parent": None}, {"id": "b", "parent": "a"}]}
-BATCH = {
-    "id": "batch_1",
-    "status": "completed",
-    "metadata": {"genrm": "m"},
-    "output_file_id": "file-1",
-    "error_file_id": None,
-    "request_counts": {"completed": 1, "failed": 0, "total": 1},
-    "errors": {"data": [{"line": 1, "code": "x", "message": "y"}]},
-}
+REPLY = DOCUMENTS["reply"]
+MODELS = DOCUMENTS["models"]
 LINE = {"custom_id": KEY, "response": {"status_code": 200, "body": REPLY}, "error": None}
-MARK = {"size_bytes": 9, "upload": "x", "mtime_ns": 1, "sha256": "00"}
-PAIR = {"question": "Q?", "response_A": "a", "response_B": "b", "label": "A>B", "pair_id": 1}
-COMPARE = {
-    "conversation_history": [{"role": "user", "content": "Q?"}],
-    "response_objs": [
-        {"output": [{"type": "message", "role": "assistant", "content": [{"text": text}]}]}
-        for text in "ab"
-    ],
-    "principle": "Be brief.",
-}
+FAILED_LINE = {"custom_id": KEY, "response": None, "error": {"code": "x", "message": "y"}}
 COMPARE_PLANS = [
     compile_plan(settings_from(judge="lexical")),
     compile_plan(settings_from(model="m", base_url=("http://h/v1",), compat="nemo-gym")),
 ]
-FAILED_LINE = {"custom_id": KEY, "response": None, "error": {"code": "x", "message": "y"}}
 
 
 @pytest.fixture(scope="module")
@@ -274,10 +234,10 @@ PLACES = {
     "scored": (scored_lines, "x.scored.jsonl"),
     "comparisons": (comparison_lines, "x.comparisons.jsonl"),
     "journal": (journal_entries, None),
-    "pairs": (labelled_pairs, [{"prompt": "Q?", "chosen": ["a"], "rejected": ["b", "c"]}, PAIR]),
-    "compare": (compare_request, [COMPARE]),
-    "batch state": (batch_state, [{"sha256": "0", "name": "x", "batch_id": None, "format": 1}]),
-    "lease": (lease, [{"host": "h", "pid": 1, "started": "1", "since": "now", "expiry_s": 9.0}]),
+    "pairs": (labelled_pairs, DOCUMENTS["pairs"]),
+    "compare": (compare_request, DOCUMENTS["compare"]),
+    "batch state": (batch_state, DOCUMENTS["batch state"]),
+    "lease": (lease, DOCUMENTS["lease"]),
 }
 
 
@@ -335,7 +295,9 @@ POLICY = CallPolicy(30, 30, 0, base_s=0.001, cap_s=0.001)
 async def answer_all(library, count):
     """Give the replies of a mangled server to calls of a judge, and to those of a batch API."""
     mangler = Mangler(library)
-    documents = [REPLY, ERROR, MODELS, BATCH, {"data": [BATCH, BATCH], "has_more": True}, LINE]
+    batch = DOCUMENTS["batch"]
+    batches = {"data": [batch, batch], "has_more": True}
+    documents = [REPLY, DOCUMENTS["error"], MODELS, batch, batches, LINE]
     sent = b""
 
     async def answer(reader, writer):
