@@ -18,8 +18,7 @@ MAX_RANKING = 6.0
 MIDDLE_RANKING = 3.5
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """A judge's opinion of two responses, by their position in the prompt.
 
     Attributes:
@@ -33,12 +32,7 @@ class Verdict:
     score_1: float
     score_2: float
     ranking: float
-    defaulted: bool = field(default=False, compare=False)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Runs store many of them on disk: the default for frozen dataclasses takes five times as
-        # long.
-        return Verdict, (self.score_1, self.score_2, self.ranking, self.defaulted)
+    defaulted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,7 +364,7 @@ class RewardClient:
             reply = await self._send(method, url, path, body, group)
         except httpx.TransportError as lost:
             # The server may have been there until a connection broke, but not while none came up.
-            is_unreached = isinstance(lost, httpx.ConnectError | httpx.ConnectTimeout)
+            is_unreached = isinstance(lost, (httpx.ConnectError, httpx.ConnectTimeout))
             since_s = begun_s if is_unreached else time.monotonic()
             has_waited = not is_unreached and since_s - begun_s >= _SHORTEST_CUT_S
             error = f"{type(lost).__name__} {lost}".rstrip()

@@ -267,7 +267,7 @@ def ending(*, as_json: bool = False) -> Iterator[None]:
     except GenrmError as error:
         say_error(error)
         # The others end a run whose result has been printed.
-        if as_json and not isinstance(error, TooManyUnscoredError | ChangedJudgeError):
+        if as_json and not isinstance(error, (TooManyUnscoredError, ChangedJudgeError)):
             print_json({"error": text_of(error), "exit_code": error.exit_code})
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):

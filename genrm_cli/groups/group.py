@@ -67,7 +67,7 @@ class Group(Struct, frozen=True):
         Raises:
             InputError: the prompt or a response cannot be read.
         """
-        if isinstance(responses, str | bytes | Mapping) or not isinstance(responses, Sequence):
+        if isinstance(responses, (str, bytes, Mapping)) or not isinstance(responses, Sequence):
             raise InputError(
                 f"the responses are {type(responses).__name__!r}; expected a list of responses."
             )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.groups.asking.begin import begin_group, compute_local
 from genrm_cli.groups.asking.stages import iter_stages, prepared
@@ -60,7 +61,7 @@ async def judge_group(
     components = plan.rewards.settings.components
 
     async def ask(id_: RequestId, judge: Judge, request: JudgeRequest, slot: Slot) -> None:
-        asked = request._replace(extra=judged.extra)
+        asked = replace(request, extra=judged.extra)
         _take(judged, id_, await judge.ask(asked, slot), judges, keeps_reply=plan.keep_replies)
 
     try:

@@ -345,7 +345,7 @@ def room_of(spec: JudgeSpec, list_size: int) -> Room | None:
     profile = spec.profile
     settings = spec.config.judge
     length = spec.max_model_len
-    if length is None or not isinstance(profile, Profile | GradingProfile):
+    if length is None or not isinstance(profile, (Profile, GradingProfile)):
         return None
     turns = count_turns(profile)
     reply = reply_limit(profile.request_fields, settings)

@@ -53,7 +53,7 @@ def _profile(rows: Sequence[Record]) -> dict[str, float]:
     counted = [
         row for row in rows if not row.get("_ng_failure_class") and not row.get("mask_sample")
     ]
-    given = [row["reward"] for row in counted if isinstance(row.get("reward"), int | float)]
+    given = [row["reward"] for row in counted if isinstance(row.get("reward"), (int, float))]
     rewards = [float(reward) for reward in given if abs(reward) < _MOST]
     if not rewards:
         return {}

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -11,7 +12,8 @@ from genrm_cli.typed_json import FormError, from_json
 _Object = dict[str, object]
 _MAX_TOKENS = 10**9  # of one reply; a higher count is a server error
 # OpenAI and nearly all others; those that copy its newer API.
-_USAGE_FIELDS = (("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens"))
+_PROMPT_FIELDS = ("prompt_tokens", "input_tokens")
+_COMPLETION_FIELDS = ("completion_tokens", "output_tokens")
 # The context that is loaded, then that of the model: LM Studio; llama.cpp; TabbyAPI; vLLM and
 # SGLang; OpenRouter and Together; Mistral; Groq; GitHub; Anthropic and Google; llama.cpp's of
 # training.
@@ -144,6 +146,8 @@ def _tokens(logprobs: object) -> tuple[tuple[str, dict[str, float]], ...]:
     """Return the tokens, each with the likely tokens in its place; none if the data is
     malformed.
     """
+    if logprobs is None:
+        return ()
     try:
         content = from_json(_Logprobs, logprobs).content
     except FormError:
@@ -166,10 +170,8 @@ def _tokens_in(usage: _Object) -> tuple[int | None, int | None]:
     """Return the tokens of prompt and reply, each None if it is unknown.
 
     Some servers leave reasoning out of the reply's tokens (xAI), but not out of the total."""
-    prompt, completion = (
-        next((count for name in names if (count := _count(usage.get(name))) is not None), None)
-        for names in _USAGE_FIELDS
-    )
+    prompt = _first_count(usage, _PROMPT_FIELDS)
+    completion = _first_count(usage, _COMPLETION_FIELDS)
     total = _count(usage.get("total_tokens"))
     if total is not None and prompt is not None:
         completion = max(completion or 0, total - prompt)
@@ -178,11 +180,19 @@ def _tokens_in(usage: _Object) -> tuple[int | None, int | None]:
     return prompt, completion
 
 
+def _first_count(usage: _Object, names: Iterable[str]) -> int | None:
+    for name in names:
+        count = _count(usage.get(name))
+        if count is not None:
+            return count
+    return None
+
+
 def _count(value: object) -> int | None:
     """Return a plausible token count in any form of a number; None for anything else, since sums
     must fit the journal's columns.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         count = float(value)

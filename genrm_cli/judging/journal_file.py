@@ -207,7 +207,7 @@ class _JournalErrors:
                 "are unchanged.",
             ) from error
         # SQLite's own messages may quote bytes of a damaged file.
-        if isinstance(error, sqlite3.DatabaseError | zstandard.ZstdError | UnicodeDecodeError):
+        if isinstance(error, (sqlite3.DatabaseError, zstandard.ZstdError, UnicodeDecodeError)):
             raise StorageError(
                 f"journal {self._path}: {error}. It is damaged or not a journal; its contents are "
                 "unchanged. Move it "

@@ -312,7 +312,7 @@ class RemoteJudge:
             *render_messages(self.profile, request.prompt),
             *self.profile.render_second_turn(said),
         ]
-        return request._replace(body=self._body_of(messages, request.prompt))
+        return replace(request, body=self._body_of(messages, request.prompt))
 
     async def admit(self, lane: int | None = None, since_s: float = math.inf) -> Slot | None:
         """Wait for a slot for a new comparison, and charge all its turns to the budget."""
@@ -341,7 +341,7 @@ class RemoteJudge:
                     )
                 except OutdatedRequestError:
                     renewed = self.prepare(request.prompt, request.repeat)
-                    request = renewed._replace(extra=request.extra)
+                    request = replace(renewed, extra=request.extra)
                     sent = replace(sent, request=self.prepare(sent.request.prompt, request.repeat))
                     granted = await self._slot_in_time(gives_up_at_s)
                     continue
@@ -494,7 +494,7 @@ class RemoteJudge:
         if most is None:
             return request
         fields = orjson.loads(request.body) | {limit_of(self._request_fields): most}
-        return request._replace(body=orjson.dumps(fields))
+        return replace(request, body=orjson.dumps(fields))
 
     async def _slot_for_second_turn(
         self, first: Endpoint, outcome: Outcome, gives_up_at_s: float

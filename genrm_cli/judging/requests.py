@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.neutralise.forms import Forms
 from genrm_cli.texts.tokens import estimate_tokens
@@ -85,7 +86,7 @@ class ChatPrompt(Struct, frozen=True):
 Prompt = PairwisePrompt | ListwisePrompt | ChatPrompt
 
 
-class Reply(NamedTuple):
+class Reply(Struct, frozen=True):
     """A judge's reply, as its server reported it.
 
     Attributes:
@@ -113,7 +114,8 @@ class Reply(NamedTuple):
 
     def masked(self, mask: Callable[[str], str]) -> "Reply":
         """Return it with a mask over all that the server wrote."""
-        return self._replace(
+        return replace(
+            self,
             text=mask(self.text),
             reasoning=mask(self.reasoning),
             finish_reason=self.finish_reason and mask(self.finish_reason),
@@ -131,7 +133,8 @@ class Reply(NamedTuple):
         known = self.prompt_tokens, self.completion_tokens
         if (prompt, completion) == known:
             return self
-        return self._replace(
+        return replace(
+            self,
             prompt_tokens=prompt,
             completion_tokens=completion,
             is_estimated=True,
@@ -192,7 +195,7 @@ class ExtraCalls(Struct):
         self.left = max(0, self.left - calls)
 
 
-class JudgeRequest(NamedTuple):
+class JudgeRequest(Struct, frozen=True):
     """A rendered request and its key, a sha256 of all that changes the answer. The built-in judge
     has neither.
 

@@ -54,14 +54,14 @@ def _merged(mine: Any, theirs: Any) -> Any:
     if mine is None:
         # Lists hold numbers, some of them thousands, which a deep copy looks at one by one.
         return theirs.copy() if isinstance(theirs, list) else copy.deepcopy(theirs)
-    if theirs is None or isinstance(mine, str | tuple):
+    if theirs is None or isinstance(mine, (str, tuple)):
         return mine
     if isinstance(mine, list):
         return [a + b for a, b in zip(mine, theirs, strict=True)]
     # Before numbers: True is one, too, and two of them would be 2.
     if isinstance(mine, bool):
         return mine or theirs
-    if isinstance(mine, int | float | np.ndarray):
+    if isinstance(mine, (int, float, np.ndarray)):
         return mine + theirs
     if isinstance(mine, dict):
         for key, value in theirs.items():

@@ -108,7 +108,7 @@ class Column(Struct):
 
 
 def _is_value(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and -MOST <= value <= MOST)
+    return value is None or (isinstance(value, (int, float)) and -MOST <= value <= MOST)
 
 
 class LocalKind(ComponentKind, frozen=True, kw_only=True):

@@ -4,9 +4,9 @@ rollout of a group.
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from genrm_cli.metrics.figures import rounded, rounded_all
 from genrm_cli.metrics.running_stats import has_spread, sample_variance
@@ -14,7 +14,7 @@ from genrm_cli.rewards.shaping import Adjustments, TextShape, plan_adjustments
 from genrm_cli.settings.components import Shaping, TotalTable
 
 
-class RolloutReward(NamedTuple):
+class RolloutReward(Struct, frozen=True):
     """The numbers of one rollout.
 
     Attributes:
@@ -33,7 +33,8 @@ class RolloutReward(NamedTuple):
 
     def rounded(self) -> "RolloutReward":
         """Return the numbers as outputs have them."""
-        return self._replace(
+        return replace(
+            self,
             base_score=None if self.base_score is None else rounded(self.base_score),
             reward=None if self.reward is None else rounded(self.reward),
         )
@@ -55,7 +56,7 @@ def compose_rewards(
     composed = [NO_REWARD] * len(base_scores)
     totals: list[float | None] = [None] * len(base_scores)
     for index, score, adjustment in zip(scored, scores, adjustments, strict=True):
-        composed[index] = NO_REWARD._replace(base_score=score, adjustments=adjustment)
+        composed[index] = replace(NO_REWARD, base_score=score, adjustments=adjustment)
         totals[index] = score + adjustment.total()
     return with_totals(composed, totals)
 
@@ -68,9 +69,9 @@ def with_totals(
     ranks = iter(ranks_of(scored))
     advantages = iter(advantages_of(scored))
     return [
-        reward._replace(reward=None, rank=None, advantage=None)
+        replace(reward, reward=None, rank=None, advantage=None)
         if total is None
-        else reward._replace(reward=total, rank=next(ranks), advantage=next(advantages))
+        else replace(reward, reward=total, rank=next(ranks), advantage=next(advantages))
         for reward, total in zip(rewards, totals, strict=True)
     ]
 

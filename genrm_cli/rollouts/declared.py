@@ -28,7 +28,7 @@ class Requirement(NamedTuple):
         JSON true and the text "true" both declare `true`, because several formats store metadata as
         text. Numbers compare by value (1 equals 1.0, but not true). Lists and objects never match.
         """
-        if isinstance(found, dict | list):
+        if isinstance(found, (dict, list)):
             return False
         if isinstance(found, str | bool | None):
             return self.text == (found if isinstance(found, str) else json.dumps(found))
@@ -71,6 +71,6 @@ def _look_up(record: object, path: str) -> object:
 
 
 def _shown(found: object) -> str:
-    if isinstance(found, dict | list):
+    if isinstance(found, (dict, list)):
         return kind_of(found)
     return repr(found[:_SHOWN_CHARS]) if isinstance(found, str) else json.dumps(found)

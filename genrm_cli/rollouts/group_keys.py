@@ -43,7 +43,7 @@ def value_at(record: JsonObject, path: str) -> str | None:
     is missing.
     """
     values = [field_at(record, part.strip()) for part in path.split(",")]
-    if not all(isinstance(value, str | int | float) and value != "" for value in values):
+    if not all(isinstance(value, (str, int, float)) and value != "" for value in values):
         return None
     texts = list(map(str, values))
     return f"{path}:{texts[0] if len(texts) == 1 else json.dumps(texts, ensure_ascii=False)}"

@@ -155,7 +155,7 @@ def _turn_of_item(item: JsonObject) -> Turn:
 
 def _is_integer(value: object) -> bool:
     """Whether the field may hold an optional integer: as a number or as a text, as for Pydantic."""
-    if not isinstance(value, int | float | str):
+    if not isinstance(value, (int, float, str)):
         return value is None
     try:
         return int(value) == float(value)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 from hashlib import sha256
-from itertools import dropwhile, takewhile
+from itertools import dropwhile
 from typing import NamedTuple, Self
 
 from msgspec import Struct
@@ -112,6 +112,7 @@ Item = Text | Reasoning | Refusal | ToolCall | ToolResult | Turn | Media
 Items = tuple[Item, ...]
 Turns = tuple[Turn, ...]
 _WORDS = (Text, Refusal)  # a union would be made at every use
+_ENDS_OF_TEXT = (ToolCall, ToolResult, Turn)
 # A response of these alone is shown as its answer.
 _WORDS_AND_REASONING = (*_WORDS, Reasoning)
 
@@ -168,7 +169,7 @@ def has_act(items: Iterable[Item]) -> bool:
     return any(
         not is_blank_text(item.text)
         if isinstance(item, _WORDS)
-        else isinstance(item, ToolCall | Media)
+        else isinstance(item, (ToolCall, Media))
         for item in items
     )
 
@@ -179,7 +180,7 @@ def chars_of_items(items: Iterable[Item]) -> int:
     for item in items:
         if isinstance(item, ToolCall):
             chars += len(item.name) + len(item.arguments)
-        elif not isinstance(item, Reasoning | Media):
+        elif not isinstance(item, (Reasoning, Media)):
             chars += len(item.text)
     return chars
 
@@ -207,7 +208,7 @@ def turns_of_items(items: Iterable[Item]) -> Turns:
             case _:
                 turn = Turn("assistant", item.text)
         turns.append(turn)
-        calling = isinstance(item, Text | Refusal | ToolCall)
+        calling = isinstance(item, (Text, Refusal, ToolCall))
     return tuple(turns)
 
 
@@ -295,11 +296,11 @@ class Rollout(Struct, frozen=True, dict=True):
         """The text after the last call, result or turn of the environment; empty if the response
         ends with one.
         """
-        backwards = reversed(self.response or ())
-        last = list(
-            takewhile(lambda item: not isinstance(item, ToolCall | ToolResult | Turn), backwards)
-        )
-        return words_of(last[::-1])
+        items = self.response or ()
+        start = len(items)
+        while start and not isinstance(items[start - 1], _ENDS_OF_TEXT):
+            start -= 1
+        return words_of(items[start:])
 
     @cached_property
     def reasoning(self) -> str:

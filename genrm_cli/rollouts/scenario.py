@@ -75,7 +75,7 @@ def _iter_texts(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         if value.strip():
             yield value.strip()
-    elif depth > 0 and isinstance(value, list | tuple):
+    elif depth > 0 and isinstance(value, (list, tuple)):
         for each in value:
             yield from _iter_texts(each, depth - 1)
     elif depth > 0 and isinstance(value, dict):

@@ -200,10 +200,10 @@ def with_one_reading(rollouts: Sequence[Rollout]) -> Sequence[Rollout]:
     tag is the policy's own, and hides nothing. A response that stops within a sentence may be
     reasoning that was cut off, although its line does not say so. Responses without an answer stay
     as they are."""
+    if not any(_is_unproven(item) for each in rollouts for item in each.response or ()):
+        return rollouts
     read = [each for each in rollouts if each.is_comparable and has_act(each.response or ())]
     unproven = sum(any(map(_is_unproven, each.response or ())) for each in read)
-    if not unproven:
-        return rollouts
     plain = [
         each
         for each in read
@@ -355,7 +355,7 @@ def render_transcript(
                 sections.append(f"[--- IMAGE ---]\n{item.mark}")
             continue
         marker, text = _step_of(item)
-        if isinstance(item, ToolCall | ToolResult):
+        if isinstance(item, (ToolCall, ToolResult)):
             text, _ = cut_middle(text, max_step_chars)
         sections.append(f"[--- {marker} ---]\n{text}" if text else f"[--- {marker} ---]")
     return "\n".join(sections)

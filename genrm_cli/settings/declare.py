@@ -112,7 +112,7 @@ class Setting(Struct, frozen=True, kw_only=True):
 
     def _convert_one(self, raw: object, where: Part) -> str | int | float | bool:
         kind = self.kind or TEXT
-        if isinstance(raw, dict | list):
+        if isinstance(raw, (dict, list)):
             raise UsageError(
                 where,
                 f": expected {kind.expected}, got {'a table' if isinstance(raw, dict) else raw!r}.",

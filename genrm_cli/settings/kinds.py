@@ -95,7 +95,7 @@ def parse_texts(raw: object) -> tuple[str, ...] | None:
     """Parse a list of texts, or text with commas between them; None if it is neither."""
     # A comma within braces counts repeats in a regular expression.
     texts = re.split(r",(?![^{}]*\})", raw) if isinstance(raw, str) else raw
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
         return None
     return tuple(text.strip() for text in texts if text.strip())
 
@@ -123,11 +123,11 @@ def compile_pattern(text: str) -> re.Pattern[str]:
 
 def _parse_text(raw: object) -> str | None:
     # A number in a file is text, too: `model = 3`.
-    return str(raw) if isinstance(raw, str | int | float) and not isinstance(raw, bool) else None
+    return str(raw) if isinstance(raw, (str, int, float)) and not isinstance(raw, bool) else None
 
 
 def _parse_number(raw: object, *, whole: bool = False) -> int | float | None:
-    if isinstance(raw, bool) or not isinstance(raw, str | int | float):
+    if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
         return None
     try:
         number = float(raw)

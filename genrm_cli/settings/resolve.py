@@ -162,7 +162,7 @@ def _split(file: SettingsFile) -> tuple[dict[str, object], dict[str, object]]:
             hint = did_you_mean(key, known) or " `genrm config` lists all settings."
             raise UsageError(f"{file.path}: unknown setting {key!r}.{hint}")
         # The setting `judge` is a text, and [[judge]] a table.
-        is_table = key in TABLES or (key == "judge" and isinstance(value, list | dict))
+        is_table = key in TABLES or (key == "judge" and isinstance(value, (list, dict)))
         (tables if is_table else keys)[key] = value
     return keys, tables
 

@@ -6,7 +6,7 @@ is held to more: its answer is what follows its last thought (`find_answer`)."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from genrm_cli.texts.late_pattern import late_pattern
@@ -174,7 +174,7 @@ def find_answer(text: str) -> FoundAnswer:
     opened = closed = None
     is_first = False
     start = 0
-    tags = tuple(_iter_tags(text))
+    tags = _tags_of_judge(text)
     for tag in tags:
         if tag.is_opening:
             if opened is None:
@@ -201,13 +201,13 @@ class _ThoughtTag(NamedTuple):
     family: str
 
 
-def _iter_tags(text: str) -> Iterator[_ThoughtTag]:
-    """Yield the tags of a judge's reply that are not mentioned only."""
-    found: Iterable[_ThoughtTag] = ()
+def _tags_of_judge(text: str) -> Sequence[_ThoughtTag]:
+    """Return the tags of a judge's reply that are not mentioned only."""
+    found: Sequence[_ThoughtTag] = ()
     if _in_channels(text):
-        found = _iter_channels(_CHANNEL_OR_END.finditer(text))
+        found = list(_iter_channels(_CHANNEL_OR_END.finditer(text)))
     elif _in_bare_channels(text):
-        found = _iter_channels(_BARE_CHANNEL.finditer(text))
+        found = list(_iter_channels(_BARE_CHANNEL.finditer(text)))
     if _may_have_tags(text):
         found = sorted((*found, *_iter_plain_tags(text)))
     if (leading := _LEADING.match(text)) is not None:
@@ -216,7 +216,7 @@ def _iter_tags(text: str) -> Iterator[_ThoughtTag]:
         if end < leading.end():
             marks.append(_ThoughtTag(end, leading.end(), False, "leading"))
         found = sorted((*found, *marks))
-    yield from found
+    return found
 
 
 def _thought_in(leading: re.Match[str]) -> str:

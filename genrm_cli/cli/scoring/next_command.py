@@ -39,7 +39,7 @@ def score_command(uri: str, given: Sequence[Origin], changes: Mapping[str, objec
         if isinstance(value, bool):
             words.append(flag_of(name) if value else flag_of(name).replace("--", "--no-", 1))
             continue
-        values = value if isinstance(value, list | tuple) else [value]
+        values = value if isinstance(value, (list, tuple)) else [value]
         for each in values:
             words += [flag_of(name), f"{each:g}" if isinstance(each, float) else str(each)]
     return words

@@ -123,7 +123,7 @@ class ArrivingGroup:
             slot = await judge.admit(since_s=since_s)
         if slot is None:
             return Outcome(Failure(FailureKind.NOT_ASKED, f"stopped by {judge.stopped_by}"))
-        return await judge.ask(request._replace(extra=self._extra), slot)
+        return await judge.ask(replace(request, extra=self._extra), slot)
 
     async def judge(self, group: Group, timeout_s: float | None = None) -> JudgedGroup:
         """Make the remaining requests, and return everything known about the group.

@@ -208,7 +208,7 @@ def excerpt(value: object) -> str:
     """Quote a value from the judge in at most 40 characters, without control characters."""
     # An object or list may be nested too deep to print.
     quoted = repr(value[:60]) if isinstance(value, str) else type(value).__name__
-    if value is None or isinstance(value, bool | float):
+    if value is None or isinstance(value, (bool, float)):
         quoted = str(value)
     return quoted if len(quoted) <= 40 else f"{quoted[:37]}..."
 
@@ -291,9 +291,10 @@ def pick_own(
         isinstance(each.result, Failure) or agree(each, chosen) for each in own
     ):
         raise ambiguous("two verdicts that contradict each other")
-    is_last = closing is None or answer.ends_at(chosen.end, closing)
-    if answer.unfinished is not None and (chosen.may_go_on or not is_last):
-        raise unreadable("a verdict, but it may go on")
+    if answer.unfinished is not None:
+        is_last = closing is None or answer.ends_at(chosen.end, closing)
+        if chosen.may_go_on or not is_last:
+            raise unreadable("a verdict, but it may go on")
     return chosen
 
 

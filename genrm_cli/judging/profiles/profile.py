@@ -214,7 +214,7 @@ def neutralise_prompt(profile: AnyProfile | None, prompt: Prompt, known: Neutral
     texts = known.setdefault(forms, {})
 
     def neutral(value: Any) -> Any:
-        if not isinstance(value, str | tuple):
+        if not isinstance(value, (str, tuple)):
             return value
         if (found := texts.get(value)) is None:
             found = (

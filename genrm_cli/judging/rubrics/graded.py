@@ -152,7 +152,7 @@ class _GradedForm(Struct, frozen=True):
                 raise ambiguous(f"{key} is given more than once")
             if key in schemas:
                 given[key] = self._read_value(key, value, schemas[key])
-            elif key in self.every_key or isinstance(value, tuple | list | float):
+            elif key in self.every_key or isinstance(value, (tuple, list, float)):
                 raise unreadable(f"unexpected {excerpt(key)}: {excerpt(value)}")
         for key in schemas.keys() - given.keys():
             if schemas[key] == TEXT:
@@ -165,7 +165,7 @@ class _GradedForm(Struct, frozen=True):
 
     def _read_value(self, key: str, value: object, schema: Mapping[str, Any]) -> object:
         kind = schema["type"]
-        is_wrong = isinstance(value, tuple | list)
+        is_wrong = isinstance(value, (tuple, list))
         if kind == "object":
             values = [name for name, each in schema["properties"].items() if each != TEXT]
             if len(values) == 1 and not is_wrong:

@@ -173,7 +173,7 @@ def _conversation_of(record: Record, name: str) -> tuple[Turn, ...]:
 def _first_of(record: Record, names: Sequence[str]) -> str | None:
     for name in names:
         value = record.get(name)
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
             return str(value)
     return None
 

@@ -125,7 +125,7 @@ def _kept_of(paths: Sequence[str], reference_field: str | None, record: Record) 
 
 
 def _numbers(value: object) -> list[float] | None:
-    if isinstance(value, list) and all(isinstance(each, int | float) for each in value):
+    if isinstance(value, list) and all(isinstance(each, (int, float)) for each in value):
         return [float(each) for each in value]
     return None
 

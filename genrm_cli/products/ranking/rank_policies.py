@@ -201,7 +201,7 @@ def _iter_names(task: Task, path: str, run: RunContext) -> Iterator[str]:
 
 def _name_at(record: Record, path: str) -> str | None:
     name = field_at(record, path)
-    return str(name) if isinstance(name, str | int | float) and name != "" else None
+    return str(name) if isinstance(name, (str, int, float)) and name != "" else None
 
 
 def _read_ranking(

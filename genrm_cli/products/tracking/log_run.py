@@ -39,7 +39,7 @@ def _iter_numbers(name: str, value: object) -> Iterator[tuple[str, float]]:
     if isinstance(value, Mapping):
         for key, each in value.items():
             yield from _iter_numbers(f"{name}/{key}", each)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and _NAMES.fullmatch(name):
+    elif isinstance(value, (int, float)) and not isinstance(value, bool) and _NAMES.fullmatch(name):
         yield name, float(value)
 
 

@@ -125,7 +125,7 @@ def _answer_at(record: JsonObject, path: str) -> str | None:
     value = field_at(record, path)
     if isinstance(value, float):
         return f"{value:.17g}"  # 1.0 is the same answer as 1
-    return str(value) if isinstance(value, str | int) else None
+    return str(value) if isinstance(value, (str, int)) else None
 
 
 @lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ def _compute(component: Component, _rollouts: Rollouts, records: Lines, _ids: Id
 def _number_of(value: object) -> float | None:
     if isinstance(value, bool):
         return float(value)
-    if not isinstance(value, int | float) or not math.isfinite(value) or not 0 <= value <= MOST:
+    if not isinstance(value, (int, float)) or not math.isfinite(value) or not 0 <= value <= MOST:
         return None
     return float(value)
 

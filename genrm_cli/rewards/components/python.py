@@ -124,7 +124,7 @@ def _as_dict(rollout: Rollout, record: JsonObject, id_: RolloutId) -> Record:
 
 
 def _listed(place: str, returned: object, n: int) -> Sequence[object]:
-    if isinstance(returned, str | bytes | Mapping | Set) or not isinstance(returned, Iterable):
+    if isinstance(returned, (str, bytes, Mapping, Set)) or not isinstance(returned, Iterable):
         # Strings, mappings and sets are not lists of values.
         raise FunctionError(f"{place} returned {type(returned).__name__}, not a list of {n} values")
     values = list(returned)
@@ -154,7 +154,7 @@ def _checked(place: str, values: Sequence[object]) -> Values:
         if value is None:
             continue
         # Numpy scalars are numbers, too.
-        if isinstance(value, str | bytes) or not isinstance(value, SupportsFloat):
+        if isinstance(value, (str, bytes)) or not isinstance(value, SupportsFloat):
             raise FunctionError(f"{place} returned {value!r:.40}, which is not a number")
         numbers[index] = number = float(value)
         if not 0 <= number <= MOST:  # nor is NaN

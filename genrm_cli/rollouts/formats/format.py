@@ -40,7 +40,7 @@ def detail_of(record: JsonObject) -> Record:
 
 def number_or_none(value: object) -> float | None:
     """Return a number unchanged; None for anything else."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def annotate_line(record: Record, scores: Sequence[Score], also: Sequence[str] = ()) -> None:

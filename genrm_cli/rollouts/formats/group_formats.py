@@ -51,7 +51,7 @@ def _is_columns(record: Record) -> bool:
 
 
 def _is_nested(response: object) -> bool:
-    return isinstance(response, list) and all(isinstance(each, str | list) for each in response)
+    return isinstance(response, list) and all(isinstance(each, (str, list)) for each in response)
 
 
 def _rows_of_columns(record: Record) -> list[Record]:

@@ -163,7 +163,7 @@ def _alternatives_in(record: Record, read: Fields) -> Sequence[object] | None:
 
 def _rows_of_completion(record: Record) -> Sequence[object]:
     values = map(record.get, filter(record.__contains__, LINE_FIELDS.response))
-    if not any(isinstance(each, list | dict) for each in values):
+    if not any(isinstance(each, (list, dict)) for each in values):
         return ()  # a text is one response
     read = _fields_of_completion(record)
     alternatives = _alternatives_in(record, read)

@@ -116,7 +116,7 @@ def _start_by_mask(record: Record, texts: int) -> int | None:
         (length,) = length
     if mask and isinstance(mask[0], list):
         (mask, *_) = mask
-    if not all(isinstance(each, int | float) for each in mask):
+    if not all(isinstance(each, (int, float)) for each in mask):
         return None
     counted = mask[:length] if isinstance(length, int) else mask
     runs = [is_generated for is_generated, _ in groupby(map(bool, counted))]

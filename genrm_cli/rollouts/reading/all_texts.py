@@ -99,7 +99,7 @@ def iter_texts_by_path(
         if depth > _MAX_DEPTH:
             yield FoundText(path, name, "(nested too deeply)", True)
         elif isinstance(inner, list):
-            if inner and isinstance(inner[0], int | float) and isinstance(inner[-1], int | float):
+            if inner and isinstance(inner[0], (int, float)) and isinstance(inner[-1], (int, float)):
                 return  # token ids and logprobs, tens of thousands in a line
             for each in inner:
                 yield from walk(each, path, name, is_part, in_message, depth + 1, is_whole)

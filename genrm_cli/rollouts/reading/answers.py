@@ -64,7 +64,7 @@ def is_request(value: object) -> bool:
         return False  # most values that are asked about
     body = object_or_empty(value.get("body", value))
     asked = (body.get(names[0]) for names in _ASKED)
-    return any(isinstance(each, str | list | dict) and each for each in asked)
+    return any(isinstance(each, (str, list, dict)) and each for each in asked)
 
 
 def is_reply(value: object) -> bool:
@@ -77,7 +77,7 @@ def is_reply(value: object) -> bool:
         or alternatives_of(value) != [value]
     ):
         return True
-    return any(isinstance(value.get(name), dict | list) for name in _HOLDERS)
+    return any(isinstance(value.get(name), (dict, list)) for name in _HOLDERS)
 
 
 def is_api_choices(value: object) -> bool:
@@ -184,7 +184,7 @@ def messages_of_request(asked: object, system: object = None) -> list[object]:
     """Return what a request asks as messages, its system prompt first; who sent a text or a message
     without a role is the user.
     """
-    if not isinstance(asked, str | list | dict | None):
+    if asked is not None and not isinstance(asked, (str, list, dict)):
         raise UnreadableRecordError(
             f"a request asks {kind_of(asked)}, neither a string nor a list of items"
         )
@@ -273,7 +273,7 @@ def items_of_response(response: object) -> Items | None:
         return items_of_response(choices[0])
     if "role" in response:
         return items_of_messages([response])
-    if isinstance(response.get("output"), str | list):
+    if isinstance(response.get("output"), (str, list)):
         return items_of_output(response)
     for name in _HOLDERS:
         if isinstance(inner := response.get(name), dict):
@@ -292,7 +292,7 @@ def _text_in(response: JsonObject) -> object:
     """Return the text of an object that holds a response; None for objects of an API, and without
     one.
     """
-    if any(isinstance(response.get(name), dict | list) for name in ("choices", *_HOLDERS)):
+    if any(isinstance(response.get(name), (dict, list)) for name in ("choices", *_HOLDERS)):
         return None
     names = [
         name

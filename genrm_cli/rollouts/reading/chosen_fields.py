@@ -48,7 +48,7 @@ def _criterion_of(entry: object, where: str) -> Criterion:
         raise UnreadableRecordError(
             f"{where} has no text; expected one, or an object with criterion or description"
         )
-    if isinstance(points, bool) or not isinstance(points, int | float) or not math.isfinite(points):
+    if isinstance(points, bool) or not (isinstance(points, (int, float)) and math.isfinite(points)):
         raise UnreadableRecordError(f"{where}: its points or weight are not a number")
     title = text_or_empty(given.get("title"))
     text = f"{title}: {text}" if title.strip() else text

@@ -303,7 +303,7 @@ def _refuse_unknown(message: JsonObject, where: str) -> None:
             continue
         own = "".join(iter_strings([message.get(each) for each in _CONTENT]))
         unread = next((text for text in texts if text.strip() not in own), "")
-        if unread or (is_call and value and isinstance(value, list | dict)):
+        if unread or (is_call and value and isinstance(value, (list, dict))):
             example = f" ({shown_text(unread)})" if unread else ""
             raise UnreadableRecordError(
                 f"{where} has a field {name}{example} that could be what the policy did"

@@ -76,7 +76,7 @@ def media_beside(record: JsonObject) -> list[Media]:
     return [
         Media(name.removesuffix("s"))
         for name in filter(record.__contains__, _MEDIA_FIELDS)
-        if record[name] and isinstance(record[name], list | dict)
+        if record[name] and isinstance(record[name], (list, dict))
     ]
 
 
@@ -182,7 +182,7 @@ def is_truncated(record: JsonObject) -> bool:
 
 def identifier(value: object) -> str | None:
     """Return a text or an integer as a name; None for anything else and for an empty text."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
         return None
     return str(value) or None
 
@@ -211,4 +211,4 @@ def _is_masked(mask: object) -> bool:
     """Whether a loss mask is all zero: a number, or lists of numbers that are not empty."""
     if isinstance(mask, list):
         return bool(mask) and all(_is_masked(each) for each in mask)
-    return isinstance(mask, int | float) and not mask
+    return isinstance(mask, (int, float)) and not mask

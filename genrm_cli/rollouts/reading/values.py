@@ -91,7 +91,7 @@ def iter_strings(value: object) -> Iterator[str]:
     """Yield every text in a value."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, list | dict):
+    elif isinstance(value, (list, dict)):
         for each in value.values() if isinstance(value, dict) else value:
             yield from iter_strings(each)
 
@@ -126,7 +126,7 @@ def json_in(text: str) -> object:
         value = whole_characters(value) if "\\u" in text else value
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, list | dict) else None
+    return value if isinstance(value, (list, dict)) else None
 
 
 def is_messages(value: object) -> TypeGuard[list[Record]]:

@@ -198,7 +198,7 @@ def unwritable(uri: str, error: OSError) -> StorageError:
         return StorageError(
             f"{uri}: permission denied; make it and its folder writable for this user"
         )
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         folder = Path(uri).parent
         problem = (
             "does not take new files; choose another"

@@ -192,7 +192,7 @@ def _explain_fault(error: Exception) -> str:
             "no AWS credentials found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a "
             "profile, or run with a role that provides them"
         )
-    if isinstance(error, boto.HTTPClientError | boto.ConnectionError):
+    if isinstance(error, (boto.HTTPClientError, boto.ConnectionError)):
         endpoint = without_password(str(error.kwargs.get("endpoint_url") or ""))
         server = "{}://{}".format(*urlsplit(endpoint)[:2]) if endpoint else "S3"
         # The text of an SSLError names the refused certificate and contains no secret.
@@ -203,7 +203,7 @@ def _explain_fault(error: Exception) -> str:
         )
     if isinstance(error, ResponseParserError):
         return "the reply is not from S3: it cannot be parsed as XML; check the S3 endpoint"
-    if isinstance(error, boto.IncompleteReadError | boto.FlexibleChecksumError):
+    if isinstance(error, (boto.IncompleteReadError, boto.FlexibleChecksumError)):
         return f"the connection kept breaking ({_brief(error)}); run again later"
     return _brief(error)
 

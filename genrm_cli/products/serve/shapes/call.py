@@ -127,7 +127,7 @@ MAX_ID_CHARS = 512  # ids appear in logs, journal keys and URLs
 
 def identifier_of(value: object, name: str) -> str:
     """Return a text or an integer as an id."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value == "":
         raise UnreadableRecordError(f"{name} is not a text or an integer")
     if len(str(value)) > MAX_ID_CHARS:
         raise UnreadableRecordError(f"{name} is longer than {MAX_ID_CHARS} characters")
@@ -146,7 +146,7 @@ def deadline_of(value: object) -> float | None:
     """Return seconds, at most a day; None if none are given."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         value = 0
     if not 0 < value <= MAX_DEADLINE_S:
         raise UnreadableRecordError(
@@ -173,7 +173,7 @@ def rollout_of(id_: str, name: str, request: Record, response: Record, plan: Gro
 def line_of(name: str, request: Record, response: Record) -> Record:
     """Return a response to the messages of a request as a line that `genrm score` reads."""
     messages = request.get("messages")
-    if not isinstance(messages, str | list) or not messages:
+    if not isinstance(messages, (str, list)) or not messages:
         raise UnreadableRecordError("messages is neither a text nor a list of messages")
     if ("text" in response) == ("item" in response):
         raise UnreadableRecordError("a response has either text or item")
