@@ -1,6 +1,5 @@
 """Shards: groups divided among runs that only ask the judge; another run concludes."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +8,9 @@ from msgspec import Struct
 from genrm_cli.errors import SettingRef, UsageError
 from genrm_cli.settings import Settings
 from genrm_cli.settings.judge_settings import LimitSettings
+from genrm_cli.texts.late_pattern import late_pattern
 
-_SHARD = re.compile(r"([0-9]{1,6})/([0-9]{1,6})")  # "0/4"; a million shards at most
+_SHARD = late_pattern(r"([0-9]{1,6})/([0-9]{1,6})")  # "0/4"; a million shards at most
 
 
 class Shard(Struct, frozen=True):

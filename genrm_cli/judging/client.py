@@ -30,6 +30,7 @@ from genrm_cli.judging.http.interface import (
 )
 from genrm_cli.judging.request_form import RefusedField
 from genrm_cli.judging.requests import Reply
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import Failure, FailureKind
 
 _MAX_DETAIL_CHARS = 300  # a line or two of a terminal, with the ends of a longer message
@@ -41,11 +42,11 @@ _CREDENTIALS = r"(?i:(?<=Bearer )|(?<=Basic ))(?=[\w.~+/=-]*[\dA-Z=])[\w.~+/=-]{
 _CHAT_PATH = "/chat/completions"
 _UNSUPPORTED_CODES = ("unsupported_parameter", "unsupported_value")
 _PROXY = r"(?:[\w.]+: )*(?:\w+ - )?"
-_UNSUPPORTED = re.compile(_PROXY + r"Unsupported (?:parameter|value): '([^']+)'")
-_UNKNOWN = re.compile(
+_UNSUPPORTED = late_pattern(_PROXY + r"Unsupported (?:parameter|value): '([^']+)'")
+_UNKNOWN = late_pattern(
     _PROXY + r"(?:Unknown parameter: '|Unrecognized request arguments? supplied: )(\w+)"
 )
-_INSTEAD = re.compile(r"Use '([a-z_]+)' instead")
+_INSTEAD = late_pattern(r"Use '([a-z_]+)' instead")
 
 
 class KeyMask:
@@ -57,7 +58,7 @@ class KeyMask:
         self._anywhere = re.compile("|".join(forms)) if is_secret else None
         # Of a short key, only whole words: it may well be a part of others.
         words = [rf"(?<!\w)(?:{form})(?!\w)" for form in forms if len(key or "") > 1]
-        self._in_errors = re.compile("|".join([*(forms if is_secret else words), _CREDENTIALS]))
+        self._in_errors = late_pattern("|".join([*(forms if is_secret else words), _CREDENTIALS]))
 
     def mask(self, text: str) -> str:
         """Return an answer without the key; missing and short keys are not masked."""
@@ -265,7 +266,7 @@ _SPENT_CODES = (
 )
 # LiteLLM; DeepSeek and others; Anthropic; xAI; OpenRouter. Google says "exceeded your current
 # quota" of a rate limit, too, so that these words alone mean nothing.
-_SPENT_WORDS = re.compile(
+_SPENT_WORDS = late_pattern(
     r"budget (?:has been |was |is )?exceeded|exceeded ?budget|over budget"
     r"|insufficient (?:balance|credit|funds|quota)|credit balance is too low"
     r"|(?:out of|not enough|doesn't have any|no remaining|no more) credits?|credit limit exceeded"

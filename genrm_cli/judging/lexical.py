@@ -5,10 +5,10 @@ not a reward model: a policy trained on its scores learns to write topical, vari
 and nothing else. It ignores principles and knows stop words and refusals in English only."""
 
 import math
-import re
 from functools import lru_cache
 
 from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Verdict
 
 # Increase it when any score changes: it is part of the key of stored verdicts.
@@ -19,14 +19,14 @@ _TAIL_CHARS = 2_048  # shows whether the text is finished
 _OPENING_CHARS = 320  # about two sentences: refusals come first
 
 # Scripts written without spaces between words (kana, Han, Thai to Khmer) are counted by character.
-_UNSPACED = re.compile(
+_UNSPACED = late_pattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 )
 _PUNCTUATION = ".,:;!?…。，、！？।؟()[]{}<>\"'`“”‘’*_#|=+-–—/\\$"
 _SENTENCE_ENDS = ".!?\n。！？।؟"
 _DANGLING = frozenset(",;:-–—([{、，")
-_LIST_ITEM = re.compile(r"\s*(?:[-*+•|#>]|\d+[.)])")
-_REFUSAL = re.compile(
+_LIST_ITEM = late_pattern(r"\s*(?:[-*+•|#>]|\d+[.)])")
+_REFUSAL = late_pattern(
     r"\bi(?: can't| can ?not| won't| will not|(?:'m| am) (?:unable|not able) to)"
     # not "I can't help feeling"
     r" (?:help(?: you| with|[.,!])|assist|answer|provide|comply|discuss)"

@@ -58,6 +58,7 @@ from genrm_cli.judging.requests import (
     count_reply,
 )
 from genrm_cli.metrics.running_stats import Latencies
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import (
     Failure,
     FailureKind,
@@ -77,7 +78,7 @@ _UNPROBED = "not probed"
 
 
 # Mistral, Anthropic and others name it in place of `length`.
-_CONTEXT_WORDS = re.compile("context|model_length|window", re.IGNORECASE)
+_CONTEXT_WORDS = late_pattern("context|model_length|window", re.IGNORECASE)
 
 
 class _Sent(Struct, frozen=True):

@@ -13,7 +13,6 @@
 The folder that emits an event defines it. The command line prints its text; a log gets its kind,
 here `worker_lost`, and its fields."""
 
-import re
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import ClassVar
@@ -23,8 +22,9 @@ from msgspec.structs import asdict
 
 from genrm_cli.errors import Message
 from genrm_cli.json_types import Record
+from genrm_cli.texts.late_pattern import late_pattern
 
-_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+_WORD_START = late_pattern(r"(?<!^)(?=[A-Z])")
 
 
 class Severity(Enum):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from genrm_cli.errors import UsageError
 from genrm_cli.neutralise.spellings import Changes, Codes, Indices, decode_spelled
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.regex import compile_regex, escape
 
 FRAME = (r"\[===", r"===\]")
@@ -62,24 +63,24 @@ _INVISIBLE = (
     r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_UNSEEN = re.compile(f"[{_INVISIBLE}]")
+_UNSEEN = late_pattern(f"[{_INVISIBLE}]")
 _ON_OTHERS = ("Mn", "Me")  # categories of marks that stand on or around the sign before them
 # White letters in black circles and squares, and those of flags, are letters to a reader only.
 _ALPHABETS = (0x1F150, 0x1F170, 0x1F1E6)
-_SIGN = re.compile(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
+_SIGN = late_pattern(r"\\x\{([0-9a-fA-F]{1,6})\}|[^\x00-\x7f]")
 # Forms of a text that are broken one by one. A text that holds more is made for an attack, or by a
 # program; one by one they would take a second for each megabyte.
 _MOST_FORMS = 200
 _TAG = 0xE0000
-_TAGS = re.compile("[\U000e0020-\U000e007e]")
+_TAGS = late_pattern("[\U000e0020-\U000e007e]")
 _BLOCKS = (
     (0xA0, 0x3200),
     (0xFE00, 0x10000),
     (0x1D400, 0x1D800),
     (0x1F100, 0x1F1E6),
 )  # of characters that Unicode calls compatible
-_WORD = re.compile(r"[\w.]+")
-_MARKS = re.compile(r"[\s\"'\\*_#`]+")
+_WORD = late_pattern(r"[\w.]+")
+_MARKS = late_pattern(r"[\s\"'\\*_#`]+")
 
 
 class Forms:

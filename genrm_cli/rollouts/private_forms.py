@@ -8,6 +8,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from genrm_cli.texts.late_pattern import late_pattern
+
 MARKS = {"email": "[EMAIL]", "identity": "[IDENTITY]", "phone": "[PHONE]"}  # masked in this order
 
 # Between the groups of a number; the others are no-break spaces, as typesetters use them.
@@ -17,7 +19,7 @@ LETTER = (
     r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
     r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
-_GROUP_END = re.compile(rf"[0-9A-Z](?=[{SPACES}]|$)")
+_GROUP_END = late_pattern(rf"[0-9A-Z](?=[{SPACES}]|$)")
 
 
 class Form(Struct, frozen=True, dict=True):

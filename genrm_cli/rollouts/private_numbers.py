@@ -21,6 +21,7 @@ from stdnum.es import nif
 from stdnum.in_ import aadhaar
 
 from genrm_cli.rollouts.private_forms import LETTER, MARKS, SPACES, Form
+from genrm_cli.texts.late_pattern import late_pattern
 
 # Repeats are possessive (`++`) or bounded and lookbehinds anchor each start, so hostile text takes
 # linear time.
@@ -88,7 +89,7 @@ IDENTITIES = (
 )
 
 # Dates, decimals, IP addresses, round numbers, rows of bits and rows of single digits.
-_NO_PHONE = re.compile(
+_NO_PHONE = late_pattern(
     rf"\(?(?:19|20)[0-9]{{2}}([{_ANY}])[0-9]{{1,2}}\1[0-9]{{1,2}}(?![0-9])"
     rf"|\(?[0-9]{{1,2}}([{_ANY}])[0-9]{{1,2}}\2(?:19|20)?[0-9]{{2}}(?![0-9]"
     rf"|[{_ANY}][0-9]{{2}}(?![0-9]))"

@@ -8,11 +8,12 @@ from typing import Any
 
 from genrm_cli.errors import SettingRef, UsageError, how_to_install
 from genrm_cli.rollouts.private_forms import EMAIL, MARKS, Form
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.regex import compile_regex
 
 # Of the user's own patterns, of which no kind is known.
 OWN_MARK = "[REDACTED]"
-_LONG_NUMBER = re.compile(
+_LONG_NUMBER = late_pattern(
     r"[0-9](?:[^0-9A-Za-z\n]{0,3}[0-9]){5}"
 )  # every form has at least six digits
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Self
 from msgspec import Struct
 
 from genrm_cli.errors import BadInputLineError
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import Explanation
 
 
@@ -139,7 +140,7 @@ def only_words(items: Iterable[Item]) -> bool:
 
 # White space, control, format and filler characters, and markup that renders as nothing. An answer
 # may be one sign of punctuation, such as `*` or `**`, in backticks.
-_NOTHING = re.compile(
+_NOTHING = late_pattern(
     r"(?:[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]++"

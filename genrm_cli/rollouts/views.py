@@ -32,6 +32,7 @@ from genrm_cli.rollouts.rollout import (
     media_of,
     only_words,
 )
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.tokens import cut_middle
 from genrm_cli.verdicts import Explanation, Reason
 
@@ -41,13 +42,13 @@ Listed = Mapping[int, Sequence[Criterion]]
 READING_VERSION = 7
 
 # The first block of code of an answer that is asked for as JSON.
-_FENCE = re.compile(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
+_FENCE = late_pattern(r"```[a-z]{0,10}\n(?P<body>.*?)```", re.DOTALL)
 # The end of a sentence, of code, or of a short answer such as `42` or `Paris`.
-_ENDS = re.compile(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
+_ENDS = late_pattern(r"[^\w\s,;:(\[{-]\s*\Z|\A\s*\S+\s*\Z")
 # What a transcript is divided by; texts must not imitate it.
 _MARKERS = Forms((r"\[---", r"---\]"), "transcripts")
 # The host of a web address without a user, a password or anything else that is unusual.
-_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.IGNORECASE)
+_HOST = late_pattern(r"https?://([a-z0-9.-]+)(?::[0-9]{1,5})?(?:[/?#]|\Z)", re.IGNORECASE)
 
 
 class ViewOptions(Struct, frozen=True):

@@ -3,7 +3,6 @@
 Each takes a raw value and its location, and returns the value or raises a UsageError that names the
 location."""
 
-import re
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,11 +21,12 @@ from genrm_cli.settings.kinds import (
     did_you_mean,
 )
 from genrm_cli.settings.table import setting_named
+from genrm_cli.texts.late_pattern import late_pattern
 
 Check = Callable[[object, Part], Any]
 """Returns a value of the type that its kind has."""
 # Python's own form of an entry point.
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_FUNCTION = late_pattern(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 def _parse_text(raw: object) -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from genrm_cli.catalog import REDACTIONS, listed
+from genrm_cli.texts.late_pattern import late_pattern
 
 Value = str | int | float | bool | tuple[str, ...] | None
 Table = Mapping[str, object]
@@ -22,7 +23,7 @@ Table = Mapping[str, object]
 MAX_CONCURRENCY = 16_384
 # Seconds without a unit, as other programs take timeouts.
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SECRET_PLACE = re.compile(r"[?#]|//[^/]*@")
+_SECRET_PLACE = late_pattern(r"[?#]|//[^/]*@")
 # What environment variables commonly hold.
 _TRUTHS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
@@ -46,7 +47,7 @@ _REQUEST_FIELDS = re.findall(
 )
 # `n` and `stream` would change the form of the reply.
 _REQUEST_OURS = ("model", "messages", "stream", "n")
-_REQUEST_NAME = re.compile(r"[A-Za-z_]\w*")
+_REQUEST_NAME = late_pattern(r"[A-Za-z_]\w*")
 # Of difflib's ratio, which is .95 for `temprature` and `temperature`. Servers have short fields of
 # their own, which resemble ours by chance.
 _LEAST_LIKE = 0.8

@@ -2,7 +2,6 @@
 `[shaping]`, `[diversity]`, `[total]`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from graphlib import CycleError
@@ -23,9 +22,10 @@ from genrm_cli.settings.components import (
     refuse_reserved,
 )
 from genrm_cli.settings.judge_settings import CriteriaTable
+from genrm_cli.texts.late_pattern import late_pattern
 
 # A key of TOML without quotes, and a field of a scored line.
-_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NAME = late_pattern(r"[a-z][a-z0-9_]*")
 
 
 _DIVERSITY: Mapping[str, checks.Check] = {

@@ -1,10 +1,10 @@
 """URIs of local paths, objects and streams, and the names of files next to them. No I/O."""
 
 import os
-import re
 from collections.abc import Sequence
 
 from genrm_cli.errors import ChangedInputError, InputError, UsageError, naming
+from genrm_cli.texts.late_pattern import late_pattern
 
 STANDARD_STREAM = "-"
 RL_PREFIX = "rl/"
@@ -18,26 +18,26 @@ UNFINISHED_SUFFIX = ".part"
 _SCHEMES = tuple(REMOTE)
 _OBJECTS = ", ".join(f"{scheme}bucket/key" for scheme in REMOTE)  # in messages
 # Also a mistyped `s3:/`.
-_ANY_SCHEME = re.compile(
+_ANY_SCHEME = late_pattern(
     "|".join([*(scheme.removesuffix("//") for scheme in REMOTE), "[A-Za-z][A-Za-z0-9+.-]+://"])
 )
-_WILDCARD = re.compile(r"[*?\[]")
+_WILDCARD = late_pattern(r"[*?\[]")
 # Suffixes, but not the whole of a name.
-_COMPRESSION = re.compile(r"(?<=[^/])\.(gz|zst)\Z")
-_RECORDS = re.compile(r"(?<=[^/])\.(jsonl|ndjson|json|parquet|eval|csv|tsv)\Z")
-_SCORED = re.compile(r"(?<=[^/])\.scored\Z")
+_COMPRESSION = late_pattern(r"(?<=[^/])\.(gz|zst)\Z")
+_RECORDS = late_pattern(r"(?<=[^/])\.(jsonl|ndjson|json|parquet|eval|csv|tsv)\Z")
+_SCORED = late_pattern(r"(?<=[^/])\.scored\Z")
 # Containers that genrm only reads, and compressions that it does not know.
 _UNWRITTEN = (".parquet", ".eval", ".csv", ".tsv", ".bz2", ".xz", ".zip")
 # Name of the metrics, comparisons, rejects and journal of files scored together.
 SET_NAME = "together"
-_ROLLOUT_FILE = re.compile(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
+_ROLLOUT_FILE = late_pattern(r"[^/]\.((jsonl|ndjson)(\.gz|\.zst)?|parquet|eval)$")
 # Our own outputs, and files that NeMo Gym writes next to its rollouts.
-_SIDE_FILE = re.compile(
+_SIDE_FILE = late_pattern(
     r"(\.scored|\.comparisons|\.rejects"
     r"|_materialized_inputs|_failures|_aggregate_metrics|_reward_profiling)$"
 )
-_PLACEHOLDER = re.compile(r"\{(dir|path|stem)\}")
-_DOUBLED_SLASHES = re.compile(r"(?<!:)//+")
+_PLACEHOLDER = late_pattern(r"\{(dir|path|stem)\}")
+_DOUBLED_SLASHES = late_pattern(r"(?<!:)//+")
 
 
 def is_remote(uri: str) -> bool:

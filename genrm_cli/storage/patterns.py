@@ -4,13 +4,13 @@ Patterns work alike on disk and in a bucket, name by name: `*`, `?` and `[...]` 
 `**` matches any number of folders, and a name that starts with `.` needs a pattern that does."""
 
 import os
-import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from genrm_cli.storage.location import is_remote, is_stream, split_bucket
+from genrm_cli.texts.late_pattern import late_pattern
 
-_WILDCARD = re.compile(r"[*?\[]")
+_WILDCARD = late_pattern(r"[*?\[]")
 _ANY_FOLDERS = "**"
 
 

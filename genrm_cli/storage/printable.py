@@ -2,11 +2,11 @@
 escapes.
 """
 
-import re
+from genrm_cli.texts.late_pattern import late_pattern
 
 # C0 and C1 controls except tab and newline, DEL, bidirectional overrides and isolates, line
 # separators, lone surrogates.
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = late_pattern("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def escaped_in_json(text: str) -> str:

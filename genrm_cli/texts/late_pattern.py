@@ -3,11 +3,11 @@ runs have, take longer to compile than a short run has.
 """
 
 import re
-from typing import Any, cast
+from typing import Any, AnyStr, cast
 
 
 class _LatePattern:
-    def __init__(self, pattern: str, flags: re.RegexFlag) -> None:
+    def __init__(self, pattern: Any, flags: re.RegexFlag) -> None:
         self.pattern = pattern
         self.flags = flags
 
@@ -17,6 +17,6 @@ class _LatePattern:
         return found
 
 
-def late_pattern(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+def late_pattern(pattern: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[AnyStr]:
     """Return what `re.compile` returns, compiled at its first use."""
-    return cast(re.Pattern[str], _LatePattern(pattern, flags))
+    return cast(re.Pattern[AnyStr], _LatePattern(pattern, flags))

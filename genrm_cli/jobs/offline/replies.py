@@ -4,7 +4,6 @@ Lines stay in a spool and are parsed when a request asks for them. What no reque
 for in the end was written for another run.
 """
 
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -17,8 +16,9 @@ from genrm_cli.metrics.event import Event
 from genrm_cli.storage.encoding.records import Line, parse_record
 from genrm_cli.storage.source import Source
 from genrm_cli.storage.spool import Pieces, Spool
+from genrm_cli.texts.late_pattern import late_pattern
 
-_ID = re.compile("[0-9a-f]{64}")  # hexadecimal SHA-256 of a request
+_ID = late_pattern("[0-9a-f]{64}")  # hexadecimal SHA-256 of a request
 _FOREIGN = "it answers no request of this run (other rollouts, another model, or other settings)"
 _NAMED = 3  # places shown with each reason
 

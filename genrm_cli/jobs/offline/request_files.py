@@ -4,7 +4,6 @@ A model whose requests need several files has `x.jsonl`, `x.part2.jsonl`, ...; w
 each file is named after its model, too: `x.judge-1.jsonl`.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -17,14 +16,15 @@ from genrm_cli.storage.contract import Sink
 from genrm_cli.storage.encoding.records import parse_record
 from genrm_cli.storage.location import is_stream, stem_of
 from genrm_cli.storage.outputs import Outputs
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import FailureKind
 
 # OpenAI takes files of 200 MB and 50,000 requests.
 MAX_REQUESTS = 50_000
 _MAX_BYTES = 190_000_000
 _FIELDS = frozenset({"custom_id", "method", "url", "body"})
-_REQUEST_ID = re.compile("[0-9a-f]{16,128}")
-_NOT_IN_NAMES = re.compile("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
+_REQUEST_ID = late_pattern("[0-9a-f]{16,128}")
+_NOT_IN_NAMES = late_pattern("[^A-Za-z0-9._-]+")  # models are named like org/model:tag
 
 
 class RequestFile(Struct):

@@ -17,13 +17,14 @@ from typing import Generic, NamedTuple, TypeVar
 from msgspec import Struct
 
 from genrm_cli.judging.requests import BrokenForms, Prompt, Reply, unfinished_reason
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.reasoning import find_answer, strip_end_tokens
 from genrm_cli.verdicts import MAX_SCORE, MIDDLE_RANKING, MIN_SCORE, Failure, FailureKind, Verdict
 
 MAX_DETAIL_CHARS = 200  # one per failed comparison is stored and shown
 _CUT_OFF = "length"
 # May follow a verdict without making it one of several words.
-_CLOSING_SIGNS = re.compile(r"[\s*_`\"'.)]*")
+_CLOSING_SIGNS = late_pattern(r"[\s*_`\"'.)]*")
 
 Parsed = TypeVar("Parsed")
 _SHOWN_END_CHARS = 40  # the last words of an answer show whether it was cut off, or in another form
@@ -309,7 +310,9 @@ MEANINGS: Mapping[str, Verdict] = {
 }
 """The verdict that each label stands for; labels describe the first response."""
 
-_DECIMAL = re.compile(r"(?P<number>[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)(?:\s?/\s?(?P<of>[0-9]{1,9}))?")
+_DECIMAL = late_pattern(
+    r"(?P<number>[+-]?[0-9]{1,9}(?:\.[0-9]{1,9})?)(?:\s?/\s?(?P<of>[0-9]{1,9}))?"
+)
 # The distance of two scores as a share of their scale, and the rankings if the first or the second
 # leads: 3 and 1.5 points of 1 to 5.
 _RANKINGS = ((0.75, 1.0, 6.0), (0.375, 2.0, 5.0), (0.0, 3.0, 4.0))

@@ -22,12 +22,13 @@ from genrm_cli.judging.profiles.prompt import (
 from genrm_cli.judging.profiles.toml_table import NamedTable, TomlTable, parse_table, version_of
 from genrm_cli.judging.requests import PairwisePrompt
 from genrm_cli.neutralise.forms import FRAME, fold
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.regex import escape
 
 PLACEHOLDERS = ("conversation", "response_1", "response_2", "principle", "reference")
 
 # A literal word in braces, or a placeholder.
-_PLACEHOLDER = re.compile(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")
+_PLACEHOLDER = late_pattern(r"\{\{([a-z]\w*)\}\}|\{([a-z]\w*)\}")
 _READING = 6  # increase it when the parsing of replies or the rendering of texts changes
 
 

@@ -29,6 +29,7 @@ from genrm_cli.judging.profiles.scores_json import FORMS, parse_scores_json
 from genrm_cli.judging.profiles.toml_table import TomlTable
 from genrm_cli.judging.requests import Prompt, Reply
 from genrm_cli.neutralise.forms import fold_pattern
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.regex import compile_regex, escape
 from genrm_cli.verdicts import MAX_RANKING, MIN_RANKING, Failure, Verdict
 
@@ -240,7 +241,7 @@ def _plain(label: str) -> str:
     return "".join(label.split())
 
 
-_PART = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|[\^$]", re.DOTALL)
+_PART = late_pattern(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|[\^$]", re.DOTALL)
 
 
 def _form_of(table: VerdictTable) -> str:

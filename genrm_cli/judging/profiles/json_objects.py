@@ -25,6 +25,7 @@ from genrm_cli.judging.profiles.answer import (
     refuse_open_thought,
 )
 from genrm_cli.judging.requests import Prompt, Reply
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import Failure
 
 Pairs = tuple[tuple[str, object], ...]
@@ -32,18 +33,18 @@ Pairs = tuple[tuple[str, object], ...]
 too.
 """
 
-_CLAIM = re.compile(
+_CLAIM = late_pattern(
     r'\{(?:[ \t\r\n]|//[^\r\n]{0,200}+|\*\*)*+"(?:[^"\\\r\n]|\\.){0,200}"(?:\*\*)?[ \t\r\n]*+:'
 )
 # A string may run to the end of the text: otherwise an unclosed quote would be retried from each
 # later quote, and a megabyte of quotes would take minutes. Possessive (`*+`) for the same reason.
-_BRACE_OR_STRING = re.compile(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-_MARKUP = re.compile(
+_BRACE_OR_STRING = late_pattern(r'[{}]|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_MARKUP = late_pattern(
     r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")|(?P<share>[0-9.]{1,20}+\s?/\s?[0-9]{1,9})|'
     r"//[^\r\n]*+|/\*.{0,1000}?\*/|\*\*|,(?=\s*+[}\]])",
     re.DOTALL,
 )
-_BACKSLASH = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_BACKSLASH = late_pattern(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
 
 # Integers are read as floats: `int` refuses more than 4,300 digits with an error that is not
 # JSONDecodeError.

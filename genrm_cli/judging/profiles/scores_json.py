@@ -34,6 +34,7 @@ from genrm_cli.judging.profiles.json_objects import (
     text_without,
 )
 from genrm_cli.judging.requests import Prompt, Reply
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import (
     MAX_RANKING,
     MAX_SCORE,
@@ -53,12 +54,12 @@ FORMS = (key_form(_EVERY_KEY),)
 _SCORES = (MIN_SCORE, MAX_SCORE)
 _RANKINGS = (MIN_RANKING, MAX_RANKING)
 _RANGES = {"score_1": _SCORES, "score_2": _SCORES, "ranking": _RANKINGS}
-_OPENING = re.compile(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
-_OVERALL = re.compile(rf"{key_pattern(('overall',)).pattern}\s*+\{{")
+_OPENING = late_pattern(r'\s*+(?:```(?:json)?\s*+)?\{\s*+"', re.IGNORECASE)
+_OVERALL = late_pattern(rf"{key_pattern(('overall',)).pattern}\s*+\{{")
 _KEY = key_pattern(KEYS)
 # A value is followed by a comma, a brace, the next key, a fence, a comment or the end of the line.
 # "4 out of 5" is not a value.
-_LOOSE_FIELD = re.compile(
+_LOOSE_FIELD = late_pattern(
     rf'{_KEY.pattern}\s*+(?P<quote>"?)(?P<value>[^\s,}}"`]{{0,40}}+)(?P=quote)'
     r'(?P<end>(?=[ \t]*+(?:[,}"`\r\n]|//|/\*|\Z)))?'
 )
@@ -207,7 +208,7 @@ def _in_words(verdict: Verdict) -> str:
 # after searching this many characters without a match.
 MAX_VAIN_CHARS = 2_000_000
 
-_JSON_FENCE = re.compile("```json", re.IGNORECASE)
+_JSON_FENCE = late_pattern("```json", re.IGNORECASE)
 _NOTHING = Failure(FailureKind.NO_VERDICT, "no JSON object with score_1, score_2 or ranking")
 
 

@@ -3,7 +3,6 @@ scenario's constraints.
 """
 
 import json
-import re
 from collections.abc import Sequence
 
 from genrm_cli.judging.profiles.profile import ChatMessage
@@ -20,6 +19,7 @@ from genrm_cli.judging.rubrics.graded import (
     object_of,
     render_graded,
 )
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import Grades
 
 _TASK = f"""\
@@ -59,7 +59,7 @@ and nothing else, with one entry for each constraint:
 {{"constraints": [{{"index": <number of the constraint>, "evidence": "<quotation>", "verdict": \
 "<met, broken or not touched>"}}, ...]}}"""
 CONSTRAINT_EFFECTS = {"met": "raises", "broken": "violation", "not touched": "none"}
-_MARKER = re.compile(r"\[--- .{1,100}? ---\]")
+_MARKER = late_pattern(r"\[--- .{1,100}? ---\]")
 
 
 CONSTRAINT = object_of(

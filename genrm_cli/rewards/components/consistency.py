@@ -11,6 +11,7 @@ from genrm_cli.json_types import JsonObject, field_at
 from genrm_cli.rewards.component import Column, Ids, Lines, LocalKind, Rollouts
 from genrm_cli.settings import checks
 from genrm_cli.settings.components import Component, Option
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.regex import compile_regex
 
 
@@ -26,11 +27,11 @@ Extraction = AnswerForm | re.Pattern[str]
 """A form, or a pattern whose only group is the answer."""
 
 # `\{` and `\}` are printed braces, which need no partner.
-_BRACES = re.compile(r"(\\boxed\s*\{)|\\[{}]|([{])|([}])")
-_LABEL = re.compile(r"\banswer[*_]{0,3}\s?[:：]", re.IGNORECASE)
+_BRACES = late_pattern(r"(\\boxed\s*\{)|\\[{}]|([{])|([}])")
+_LABEL = late_pattern(r"\banswer[*_]{0,3}\s?[:：]", re.IGNORECASE)
 # A digit right after a letter is part of a name (`H2O`, `x1`); a minus right after a letter, a
 # digit or a closing bracket is a subtraction.
-_NUMBER = re.compile(
+_NUMBER = late_pattern(
     r"(?:(?<![A-Za-z0-9_)\]}])[-+\u2212])?"
     r"(?<![A-Za-z0-9_])(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+|(?=\.[0-9]))"
     r"(?:\.[0-9]+)?"

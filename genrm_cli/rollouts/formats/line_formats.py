@@ -43,11 +43,12 @@ from genrm_cli.rollouts.reading.values import (
     object_or_empty,
 )
 from genrm_cli.rollouts.rollout import Items, Rollout, ToolResult, Turn, UnreadableRecordError
+from genrm_cli.texts.late_pattern import late_pattern
 
 _REQUEST_IDS = ("custom_id", "key", "recordId")  # of batches: OpenAI and Anthropic, Gemini, Bedrock
 # Beside one of these, `score` is the reward: verl, SkyRL and Atropos. For others, it may be any.
 _SCORING = frozenset(("gts", "step", "output_response", "prefix"))
-_OUTPUT_UID = re.compile(r"(?P<task>.+)_(?P<session>\d{1,9})_(?P<output>\d{1,9})", re.DOTALL)
+_OUTPUT_UID = late_pattern(r"(?P<task>.+)_(?P<session>\d{1,9})_(?P<output>\d{1,9})", re.DOTALL)
 # Looked up for each conversation, of which few have any.
 _REFERENCES = frozenset(REFERENCES)
 

@@ -22,6 +22,7 @@ from genrm_cli.rollouts.reading.known_names import (
 )
 from genrm_cli.rollouts.reading.values import is_messages, iter_texts, json_in, values_at
 from genrm_cli.rollouts.rollout import Rollout
+from genrm_cli.texts.late_pattern import late_pattern
 
 # A sentence has three words, most names and categories have fewer.
 _LEAST_WORDS = 3
@@ -33,18 +34,20 @@ _SHOWN_CHARS = 40
 _SHOWN_FIELDS = 4
 _MAX_DEPTH = 60  # deeper values are no writer's, and recursion has a limit
 # A word has a letter: numbers and signs alone are none.
-_LETTERS = re.compile(r"[^\W\d_]")
+_LETTERS = late_pattern(r"[^\W\d_]")
 # Scripts without spaces between words: two characters count as a word.
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+_UNSPACED = late_pattern(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 # Arguments are JSON texts.
-_ESCAPE = re.compile(r'\\[nrt"\\]')
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
+_ESCAPE = late_pattern(r'\\[nrt"\\]')
+_TOKEN = late_pattern(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
 # Two lines, a call, or the end of a statement or a block.
-_CODE = re.compile(r"\S.*\n.*\S|\w\([^)]*\)|[;{]\s*\Z|\s\}\s*\Z", re.DOTALL)
+_CODE = late_pattern(r"\S.*\n.*\S|\w\([^)]*\)|[;{]\s*\Z|\s\}\s*\Z", re.DOTALL)
 # Dates and times have three words or more, such as `Mon Nov 24 10:00`.
-_TIME = re.compile(r"(?:[A-Z][a-z]{2,8},? ){1,2}\d|\d{1,4}[-/. ](?:\d|[A-Z][a-z]{2})|\d{1,2}:\d\d")
+_TIME = late_pattern(
+    r"(?:[A-Z][a-z]{2,8},? ){1,2}\d|\d{1,4}[-/. ](?:\d|[A-Z][a-z]{2})|\d{1,2}:\d\d"
+)
 # What a template or a writer puts around texts that the format took.
-_FRAME = re.compile(
+_FRAME = late_pattern(
     r"<[|｜][^<>]{1,40}[|｜]>|\b(?:system|user|human|assistant|model|ai|question|answer|q|a)\b",
     re.IGNORECASE,
 )

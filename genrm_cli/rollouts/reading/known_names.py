@@ -4,13 +4,13 @@ A name may have several roles, because writers disagree: a format says which of 
 as what. Beside the fields of its format, a line may have any others: `account.py` decides by what
 they hold, and asks here only for names that say whose text it is."""
 
-import re
 from functools import lru_cache
 from itertools import chain
 from typing import Literal, NamedTuple
 
 from genrm_cli.json_types import JsonObject
 from genrm_cli.rollouts.reading.values import words
+from genrm_cli.texts.late_pattern import late_pattern
 
 Role = Literal["prompt", "response", "reference", "reasoning", "verdict", "metadata"]
 
@@ -126,9 +126,9 @@ _TELLING: dict[str, Role] = {
     ),
 }
 # Where a word of a name in camel case, with underlines or hyphens begins.
-_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+_WORD_START = late_pattern(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 # A number or a letter at the end tells one of several: `response_1`, `response_b`.
-_NUMBER = re.compile(r"(?<=[a-z])_?\d+$|_[a-z]$")
+_NUMBER = late_pattern(r"(?<=[a-z])_?\d+$|_[a-z]$")
 
 
 @lru_cache(maxsize=1024)

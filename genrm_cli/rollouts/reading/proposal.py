@@ -5,7 +5,6 @@ a prompt and a known answer do not. A proposal must pass a trial: read as propos
 form groups with a prompt and two different responses, and no other text could be either of them.
 Otherwise there is none, and the user chooses: a wrong guess costs a training run."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from genrm_cli.rollouts.reading.known_names import (
 )
 from genrm_cli.rollouts.reading.values import distinct, is_messages, values_at
 from genrm_cli.rollouts.rollout import Rollout, UnreadableRecordError
+from genrm_cli.texts.late_pattern import late_pattern
 
 Read = Callable[[Record], list[Rollout]]
 MakeReader = Callable[[str, str | None], Read]
@@ -39,7 +39,7 @@ _MAX_PROMPT_FIELDS = 3
 _SHOWN_CHOICES = 4
 _LEAST_WORDS = 9  # more than any name or title has
 # One word with a digit or a sign between letters, or numbers.
-_IDENTIFIER = re.compile(r"\S*[\d_/:]\S*|[\d\s.,:-]+")
+_IDENTIFIER = late_pattern(r"\S*[\d_/:]\S*|[\d\s.,:-]+")
 
 
 class Proposal(NamedTuple):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from genrm_cli.rollouts.reading.known_names import ROLES
 from genrm_cli.rollouts.reading.values import words
 from genrm_cli.rollouts.rollout import Media, Turn, Turns
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.texts.reasoning import (
     END_TOKENS,
     opened_at_end,
@@ -60,19 +61,19 @@ _FRAME_TOKENS = words(
     "[/SYSTEM_PROMPT] [/AVAILABLE_TOOLS]"
 )
 _TOKENS_AROUND = END_TOKENS + _FRAME_TOKENS
-_FRAME_START = re.compile(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")
+_FRAME_START = late_pattern(rf"(?:\s|{'|'.join(map(re.escape, _FRAME_TOKENS))})+")
 # Marks that remain without special tokens: a role on a line of its own (ChatML, Gemma), or glued to
 # the text before it (Llama 3); and in the frame of gpt-oss, glued to the text on both sides.
-_ROLE_LINE = re.compile(r"^(?P<role>system|user|assistant|tool|model)(?:\n|\Z)", re.MULTILINE)
-_ROLE_GLUED = re.compile(r"(?P<role>system|user|assistant|ipython)\n\n")
-_ROLE_HARMONY = re.compile(
+_ROLE_LINE = late_pattern(r"^(?P<role>system|user|assistant|tool|model)(?:\n|\Z)", re.MULTILINE)
+_ROLE_GLUED = late_pattern(r"(?P<role>system|user|assistant|ipython)\n\n")
+_ROLE_HARMONY = late_pattern(
     r"(?P<role>\Asystem(?=You are ChatGPT)|(?<=every message\.)user|assistant\Z)"
 )
 # A conversation by the first letters of its roles: it ends with the policy, and tools speak only
 # between its turns.
-_IN_ORDER = re.compile(r"s?u(?:a(?:u|t+u?))*a")
+_IN_ORDER = late_pattern(r"s?u(?:a(?:u|t+u?))*a")
 # What a template may write before the policy: an empty or a closed block of reasoning.
-_PREFILL = re.compile(
+_PREFILL = late_pattern(
     r"\s*(?:<think(?:ing)?>\s*</think(?:ing)?>|<\|channel>thought\s*<channel\|>|</think>)?\s*"
 )
 

@@ -14,6 +14,7 @@ from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.eval_logs import TORCH_ADVICE, iter_samples, refusal
 from genrm_cli.storage.encoding.parquet import iter_rows
 from genrm_cli.storage.encoding.records import Line
+from genrm_cli.texts.late_pattern import late_pattern
 
 HEAD_BYTES = 1 << 20  # the first line of a pretty-printed object may be long
 
@@ -56,7 +57,7 @@ _REFUSED_TEXTS = {
     rb"version https://git-lfs": ("a Git LFS pointer", "fetch the file itself: git lfs pull"),
 }
 _COLUMN = rb'(?:"[^"\r\n]{1,99}"|[A-Za-z_][\w .:-]{0,99})'
-_TABLE = re.compile(rb"%b(?:([,;\t|])%b)(?:\1%b)*\r?\n(?!\{)" % (_COLUMN, _COLUMN, _COLUMN))
+_TABLE = late_pattern(rb"%b(?:([,;\t|])%b)(?:\1%b)*\r?\n(?!\{)" % (_COLUMN, _COLUMN, _COLUMN))
 _TABLE_NAMES = {".csv": b",", ".tsv": b"\t"}
 
 
@@ -105,14 +106,14 @@ def _delimiter_of(uri: str, start: bytes) -> bytes | None:
     return None if start.startswith((b"{", b"[")) else _TABLE_NAMES.get(name[-4:])
 
 
-_ARRAY = re.compile(rb"\[\s*(?:\{|\]\s*\Z)")
+_ARRAY = late_pattern(rb"\[\s*(?:\{|\]\s*\Z)")
 # The first line of a pretty-printed object ends inside it. The second is indented, or starts with a
 # key or a bracket; after a torn line another object would start.
-_PRETTY = re.compile(rb"\{(?:[^\n]*[\[{,:])?[ \t\r]*\n(?:[ \t]+\S|[\"}\]])")
+_PRETTY = late_pattern(rb"\{(?:[^\n]*[\[{,:])?[ \t\r]*\n(?:[ \t]+\S|[\"}\]])")
 
-_BRACKET = re.compile(rb'["\[\]{}]')
-_BRACKET_OR_COMMA = re.compile(rb'["\[\]{},]')
-_STRING_END = re.compile(rb'(?:[^"\\]++|\\.)*+(["\\])', re.DOTALL)
+_BRACKET = late_pattern(rb'["\[\]{}]')
+_BRACKET_OR_COMMA = late_pattern(rb'["\[\]{},]')
+_STRING_END = late_pattern(rb'(?:[^"\\]++|\\.)*+(["\\])', re.DOTALL)
 
 
 def iter_as_lines(chunks: Iterable[bytes], uri: str, *, in_array: bool) -> Iterator[bytes]:

@@ -4,7 +4,6 @@ Source: UKGovernmentBEIS/inspect_ai `log/_recorders/eval.py`, `_util/zipfile.py`
 as zip method 93)."""
 
 import io
-import re
 import shlex
 import struct
 import zipfile
@@ -19,9 +18,10 @@ from genrm_cli.errors import InputError
 from genrm_cli.storage.encoding.codec import CHUNK_BYTES, iter_zstd
 from genrm_cli.storage.encoding.records import EXCERPT_BYTES, Line
 from genrm_cli.storage.location import is_remote, is_stream, stem_of
+from genrm_cli.texts.late_pattern import late_pattern
 
-_SAMPLE = re.compile(r"samples/.+\.json")
-_IN_PARTS = re.compile(r"samples/.+/sample\.json")
+_SAMPLE = late_pattern(r"samples/.+\.json")
+_IN_PARTS = late_pattern(r"samples/.+/sample\.json")
 # Of the zip format: APPNOTE 4.4.5, 4.4.4 and 4.3.7.
 _ZSTANDARD = 93
 _ENCRYPTED = 0x1
@@ -41,7 +41,7 @@ TORCH_ADVICE = (
     'samples = torch.load(sys.argv[1], weights_only=True)["samples"]; '
     "[print(json.dumps(each, default=str)) for each in samples]' {file} > {new}"
 )
-_PICKLE = re.compile(r"(.*/)?data\.pkl$")
+_PICKLE = late_pattern(r"(.*/)?data\.pkl$")
 
 
 def refusal(uri: str, kind: str, advice: str) -> InputError:

@@ -7,7 +7,6 @@ as it was."""
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple, Self
@@ -16,6 +15,7 @@ import orjson
 
 from genrm_cli.errors import BadInputLineError
 from genrm_cli.json_types import Record, whole_characters
+from genrm_cli.texts.late_pattern import late_pattern
 
 EXCERPT_BYTES = 200  # of an oversize line, to recognise it by
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -86,7 +86,7 @@ MAX_DEPTH = 254  # orjson writes no deeper nesting than this
 # A number this long may not fit 64 bits or a double; orjson keeps the value of any shorter one.
 _LONG_NUMBER = b"0" * 18
 # A half surrogate as an escape, without its other half; rarely also what follows a backslash.
-_HALF = re.compile(
+_HALF = late_pattern(
     rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])"
 )
 _DIGITS = bytes(ord("0") if chr(byte) in "0123456789." else ord(" ") for byte in range(256))

@@ -2,7 +2,6 @@
 remedy.
 """
 
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from genrm_cli.errors import StoppedError, StorageError, UsageError
 from genrm_cli.json_types import Record
 from genrm_cli.storage.contract import Found, InputIdentity, ListingDeniedError, Stop, never
 from genrm_cli.storage.location import parse_object_uri
+from genrm_cli.texts.late_pattern import late_pattern
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -91,10 +91,10 @@ _REQUIRED_FIELDS = {
     ),
     "CreateMultipartUpload": "UploadId",
 }
-_LISTING_ROOT = re.compile(rb"<(\w+:)?ListBucketResult\b")
+_LISTING_ROOT = late_pattern(rb"<(\w+:)?ListBucketResult\b")
 # Of a message of S3 in an error, which is one line.
 _DETAIL_CHARS = 300
-_PASSWORD_IN_URL = re.compile(r"(?<=//)[^/\s]*@")
+_PASSWORD_IN_URL = late_pattern(r"(?<=//)[^/\s]*@")
 
 
 class _OtherReplyError(boto.BotoCoreError):

@@ -24,14 +24,15 @@ from genrm_cli.judging.profiles.answer import (
 from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
 from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import MAX_RANKING, MAX_SCORE, MIN_RANKING, MIN_SCORE, Verdict
 
 _PRINCIPLE = "Judge the responses by this principle:\n"
 # A fence ends at the next one: a number is complete even if the judge forgets to close its fence.
 _FENCED = r"\[The Begin of {}\](.*?)(?=\[The (?:Begin|End) of |\Z)"
-_SCORES = re.compile(_FENCED.format("Individual Scores?"), re.DOTALL)
-RANKING = re.compile(_FENCED.format("Ranking Scores?"), re.DOTALL)
-_BOX = re.compile(r"\\boxed\{([^{}]{0,60})\}")
+_SCORES = late_pattern(_FENCED.format("Individual Scores?"), re.DOTALL)
+RANKING = late_pattern(_FENCED.format("Ranking Scores?"), re.DOTALL)
+_BOX = late_pattern(r"\\boxed\{([^{}]{0,60})\}")
 FENCES = r"\[The (?:Begin|End) of [A-Za-z ]{0,40}\]"
 # Only what can be a verdict: most answers to mathematical questions are boxed numbers.
 _NUMBER = r"\s*\+?0*[1-6](?:\.[0-9]{0,9})?\s*"

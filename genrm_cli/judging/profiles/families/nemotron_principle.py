@@ -5,7 +5,6 @@ Decoding is greedy, with the log probabilities of the likeliest tokens; servers 
 them."""
 
 import math
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -14,12 +13,13 @@ from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, GradingProfile
 from genrm_cli.judging.profiles.prompt import NOT_RECORDED
 from genrm_cli.judging.requests import ListwisePrompt, Reply
+from genrm_cli.texts.late_pattern import late_pattern
 from genrm_cli.verdicts import MAX_SCORE, MIN_SCORE, Failure, Grades
 
 _PRINCIPLE = """\
 The response helps the user: it is correct, does what was asked, leaves out nothing that matters, \
 and says no more than is useful."""
-_JUDGEMENT = re.compile(r"Final Judge?ment:\s*+(Yes|No)\b")
+_JUDGEMENT = late_pattern(r"Final Judge?ment:\s*+(Yes|No)\b")
 
 
 def _render_messages(prompt: ListwisePrompt) -> list[ChatMessage]:

@@ -2,7 +2,6 @@
 nested JSON.
 """
 
-import re
 from types import MappingProxyType
 
 from msgspec.structs import replace
@@ -11,8 +10,9 @@ from genrm_cli.judging.profiles.families import nemotron
 from genrm_cli.judging.profiles.profile import ChatMessage, Profile
 from genrm_cli.judging.profiles.scores_json import FORMS, parse_scores_json
 from genrm_cli.judging.requests import PairwisePrompt
+from genrm_cli.texts.late_pattern import late_pattern
 
-_BULLET = re.compile(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
+_BULLET = late_pattern(r"(?:[-*•]|[0-9]{1,3}[.)])[ \t]+")
 
 
 def _render_messages(prompt: PairwisePrompt) -> list[ChatMessage]:
