@@ -6,19 +6,14 @@ from itertools import cycle, islice
 
 import pytest
 from attacked_groups import HABITS, OTHER, Attack
-from genrm_process import read_lines
 from hostile_corpus import BAD, CORPUS, iter_own
 from judge_families import FAMILIES
 from reply_readers import READERS
+from scored_components import completions
 
 from genrm_cli.catalog import ESTIMATORS
 
-FAST = (
-    "nemotron-plain",
-    "mt-bench",
-    "j1",
-    "rubric-rm",
-)  # JSON, labels, two forms, and lines
+FAST = ("nemotron-plain", "mt-bench", "j1", "rubric-rm")  # JSON, labels, two forms, and lines
 MOST = 0.05  # of advantage, gained by an attacker or lost by its honest twin
 # Share of failed comparisons from which a text works by silence: a judge that quotes its verdict
 # makes a reply ambiguous. `tests/judging/withholding.py` says what that gains.
@@ -43,7 +38,7 @@ def test_a_sample_of_hostile_texts_does_not_pay(name):
     """Whatever the judge does with them, under the default estimator."""
     texts = cycle([*iter_own(name), *CORPUS[::5]])
     for habit in HABITS:
-        attack = Attack(name, habit, groups=40, rings=1, estimators=("adaptive",))
+        attack = Attack(name, habit, groups=25, rings=1, estimators=("adaptive",))
         assert paid_by(attack, list(islice(texts, 2))) == []
 
 
@@ -61,41 +56,19 @@ def test_hostile_texts_do_not_pay(number, name):
         assert paid_by(attack, texts)[:3] == []
 
 
-def advantages_of(genrm, call, server, texts):
+def advantages_of(judged, texts):
     """Score groups of an attacker with one of these texts, its twin and two good responses; all
     advantages.
     """
-    answers = [
-        [
-            f"{BAD} {text}",
-            BAD,
-            f"{OTHER} " * 40,
-            f"{OTHER} " * 90,
-        ]
-        for text in texts
-    ]
-    lines = [
-        {"prompt": f"Question {n}?", "completion": answer}
-        for n, group in enumerate(answers)
-        for answer in group
-    ]
-    genrm.write("in.jsonl", lines)
-    judge = (
-        "--base-url",
-        server.base_url,
-        "--model",
-        "judge",
-        "--profile",
-        "nemotron-plain",
-        "--no-journal",
-        "--force",
-    )
-    finished = call("score", "in.jsonl", *judge, "--force")
-    assert finished.code == 0, finished.err
-    return [line["genrm"]["advantage"] for line in read_lines(genrm.folder / "in.scored.jsonl")]
+    lines = []
+    for number, text in enumerate(texts):
+        answers = f"{BAD} {text}", BAD, f"{OTHER} " * 40, f"{OTHER} " * 90
+        lines += completions(*answers, prompt=f"Question {number}?")
+    scored = judged(lines, profile="nemotron-plain", use_journal=False)
+    return scored.advantages, sum("neutralised" in line["genrm"] for line in scored.lines)
 
 
-def test_a_command_with_a_judge_that_quotes_pays_nothing(genrm, call, judge_server):
+def test_a_run_with_a_judge_that_quotes_pays_nothing(judged, judge_server):
     """Scored over HTTP, hostile texts get no more than harmless ones of their lengths, and their
     twins no less.
     """
@@ -103,12 +76,11 @@ def test_a_command_with_a_judge_that_quotes_pays_nothing(genrm, call, judge_serv
         hostile.payload
         for hostile in CORPUS
         if hostile.spelling == "plain" and len(hostile.payload) < 300
-    ][::3]
-    harmless = advantages_of(genrm, call, judge_server, ["x" * len(text) for text in texts])
+    ][::6]
+    harmless, _ = advantages_of(judged, ["x" * len(text) for text in texts])
     judge_server.behave(quotes="around")
-    attacked = advantages_of(genrm, call, judge_server, texts)
-    lines = read_lines(genrm.folder / "in.scored.jsonl")
-    assert sum("neutralised" in line["genrm"] for line in lines) > 15
+    attacked, neutralised = advantages_of(judged, texts)
+    assert neutralised > 7
     changes = [after - before for after, before in zip(attacked, harmless, strict=True)]
     assert max(changes[::4]) < MOST
     assert min(changes[1::4]) > -MOST
