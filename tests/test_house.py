@@ -526,6 +526,12 @@ def test_no_module_has_a_name_that_says_nothing(name: str) -> None:
     assert [module for module in nodes_by_module() if name in module.split(".")] == []
 
 
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """A run of both would be an error; one of a folder hides it."""
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_no_two_classes_have_one_name() -> None:
     """A class is found by its name alone; a leading underscore makes no other name."""
     names = Counter(
