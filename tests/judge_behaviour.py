@@ -89,7 +89,6 @@ class Behaviour:
         str
     ] = ()  # what it says where nothing is judged: one line, chosen by all messages
     analysis_chars: int = 80
-    leaves_out_last: bool = False  # of a list of responses
     quotes: str | None = None  # where it repeats the responses: in thoughts, or around its verdict
 
 
@@ -458,14 +457,6 @@ def render_grades(prompt: str, texts: Sequence[str]) -> tuple[str, Json | None]:
     return orjson.dumps(said).decode(), None
 
 
-def _without_last(said: str, labels: Sequence[str]) -> str:
-    """Leave the last of some labels out of scores and ranking."""
-    grades = orjson.loads(said)
-    del grades["scores"][labels[-1]]
-    grades["best_to_worst"].remove(labels[-1])
-    return orjson.dumps(grades).decode()
-
-
 def _render_judgement_of_one(text: str) -> tuple[str, Json]:
     margin = min(len(text), 200) / 20 - 4
     word, other = ("Yes", "No") if margin > 0 else ("No", "Yes")
@@ -671,10 +662,7 @@ def _usual_content(
     same whichever response came first. That is the danger a probe must find, so it is what happens
     here."""
     if lineup := find_lineup(messages):
-        said, logprobs = render_grades(message_text(messages[-1]), lineup)
-        if behaviour.leaves_out_last:
-            said = _without_last(said, labels_in(message_text(messages[-1])))
-        return said, logprobs
+        return render_grades(message_text(messages[-1]), lineup)
     roles = [message.get("role") for message in messages]
     second_turn = roles == [
         "user",

@@ -54,7 +54,7 @@ def on_terminal(
     """
     plan = [(str(folder), arguments, (HEIGHT, width)) for folder, arguments, width in commands]
     ours, process = _start(genrm, [_RUN_ALL, json.dumps(plan)], environment or {}, without)
-    received = b"".join(_iter_received(ours))
+    received = b"".join(iter_received(ours))
     assert process.wait(300) == 0
     *printed, rest = received.decode().split("\0")
     assert len(printed) == len(plan)
@@ -69,7 +69,7 @@ def stopped_on_terminal(genrm: Genrm, words: Sequence[str], width: int, once: st
     ours, process = _start(genrm, [_RUN, json.dumps([words, (HEIGHT, width)])])
     received = b""
     is_running = True
-    for block in _iter_received(ours):
+    for block in iter_received(ours):
         received += block
         if is_running and once.encode() in received:
             os.write(ours, b"\x03")
@@ -109,7 +109,7 @@ def _start(
     return ours, process
 
 
-def _iter_received(ours: int) -> Iterator[bytes]:
+def iter_received(ours: int) -> Iterator[bytes]:
     """Yield what a process prints, until it closes its end."""
     with suppress(OSError):
         while block := os.read(ours, 65536):

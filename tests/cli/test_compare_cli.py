@@ -154,18 +154,6 @@ def test_a_failed_comparison_is_no_number(compare, judge_server):
     assert "failed" in finished.err
 
 
-def test_compat_gives_the_references_defaults(compare, judge_server):
-    """--compat nemo-gym turns failures into 3, 3, 3.5, as the reference does."""
-    judge_server.behave(fault=UNREADABLE)
-    printed = json.loads(compare(f"-p Why? a b {COMPAT}").out)
-    assert printed["rewards"] == [3.0, 3.0]
-    default = {"score_1": 3, "score_2": 3, "ranking": 3.5}
-    assert [each | default for each in printed["comparison_results"]] == (
-        printed["comparison_results"]
-    )
-    assert printed["metrics"]["tiebreak_usage_rate"] == 1.0
-
-
 @pytest.mark.parametrize(("responses", "rewards"), [([], []), ([{}], [3.0])])
 def test_compat_answers_for_one_response_or_none(call, judge_server, responses, rewards):
     """The reply of Gym, without asking the judge, not even by a probe."""
@@ -207,12 +195,3 @@ def test_compat_refuses_what_gym_refuses(compare, judge_server, changed, says):
     assert says in finished.err
     assert "422" in finished.err
     assert judge_server.stats()["requests"] == 0
-
-
-@pytest.mark.parametrize(
-    "variable", ["GENRM_CONCLUDE", "GENRM_DRY_RUN", "GENRM_TOGETHER", "GENRM_ONLY_FAILED"]
-)
-def test_a_variable_for_other_commands_is_not_seen(call, variable):
-    """What a command does not use changes nothing: a run of the shell next door may need it."""
-    given = "compare --prompt q a c --offline --json"
-    assert call(given, **{variable: "true"}).out == call(given).out

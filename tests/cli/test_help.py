@@ -88,24 +88,3 @@ def test_every_setting_of_a_command_exists():
     for name, entry in read_commands().items():
         assert {*entry.names} <= known, name
         assert set(entry.panels) <= panels, name
-
-
-UNUSED = {
-    "validate": "--deadline --max-calls --retries --no-probe --force --dry-run",
-    "collect": "--listen --format --cohort-deadline --min-age",
-    "eval": "--format --response-field --together --shard --min-age",
-    "show": "--no-probe --conclude --force --api-key-env",
-    "export": "--base-url --group-by --deadline",
-    "report": "--shard --group-by --temperature",
-    "compare": "--max-calls --output",
-}
-
-
-def test_no_help_shows_an_option_that_its_command_ignores(call):
-    """A command that calls no judge has no retries, and one that reads pairs has no fields of
-    rollouts.
-    """
-    for command, unused in UNUSED.items():
-        text = call(command, "--help-all", COLUMNS="250").out.decode()
-        shown = set(re.findall(r"^  (?:-\w, )?(--[a-z0-9-]+)", text, re.MULTILINE))
-        assert shown.isdisjoint(unused.split())

@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from genrm_process import COMMAND
 from processes import start_process
+from terminals import iter_received
 
 from genrm_cli.settings.resolve import resolve_settings
 from genrm_cli.settings.sources.settings_file import SettingsFile
@@ -114,12 +115,7 @@ def test_on_a_terminal_it_asks_for_what_is_not_given(genrm, judge_server, writte
         cwd=genrm.folder, env=genrm.environment(TERM="dumb"),
     )  # fmt: skip
     os.close(its)
-    said = b""
-    try:
-        while block := os.read(ours, 65_536):
-            said += block
-    except OSError:  # the other end is closed
-        os.close(ours)
+    said = b"".join(iter_received(ours))
     assert child.wait(60) == 0, said
     assert said.count(b"model (1 to 2, or its name)? ") == 2
     settings = written()

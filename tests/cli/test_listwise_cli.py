@@ -110,24 +110,6 @@ def test_both_modes_are_previewed_for_a_chat_model(write_groups, call):
     assert "With --judging listwise: 2 comparisons: 2 calls to make" in " ".join(shown.split())
 
 
-def test_a_reply_that_leaves_a_response_out_counts_for_the_others(
-    genrm, write_groups, score, judge_server
-):
-    """The grades that it has count."""
-    write_groups(1, 3)
-    judge_server.behave(leaves_out_last=True)
-    score("--max-unscored 1 --max-extra 0")
-    assert genrm.metrics()["calls"] == 1
-    assert sum(line["reward"] is None for line in genrm.lines()) == 1
-
-
-def test_the_probe_asks_for_lists(genrm, write_groups, score):
-    """A judge that follows the responses passes, in both orders."""
-    write_groups()
-    score("--probe")
-    assert genrm.metrics()["judge"]["probe"] == "passed"
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -3,50 +3,39 @@ import os
 import pty
 import subprocess
 from collections import Counter
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import pytest
 from genrm_process import COMMAND
 from processes import start_process
+from terminals import iter_received
 
 from genrm_cli.cli.console import ProgressEvent, progress_text
 from genrm_cli.metrics.progress import RunProgress
 from genrm_cli.metrics.run_metrics import RunMetrics
 from genrm_cli.metrics.running_stats import Latencies
 
-
-class Pace(NamedTuple):
-    """How hard a judge is being asked."""
-
-    in_flight: int
-    limit: int
-    latencies: Latencies
-
-
-def busy():
-    """Return the progress of a run with a real judge, a quarter of which is done."""
-    latencies = Latencies()
-    for tenths in range(1, 101):
-        latencies.add(tenths / 10)
-    counts = {
-        "comparisons_planned": 400,
-        "verdicts": 90,
-        "groups": 50,
-        "groups_done": 12,
-        "calls": 120,
-        "retries": 20,
-    }
-    failures = Counter(timeout=8, empty=2)
-    return RunMetrics(**counts, prompt_tokens=9_000, failures_by_kind=failures), Pace(
-        30, 64, latencies
-    )
+# A run with a real judge, a quarter of which is done.
+BUSY = RunMetrics(
+    comparisons_planned=400,
+    verdicts=90,
+    groups=50,
+    groups_done=12,
+    calls=120,
+    retries=20,
+    prompt_tokens=9_000,
+    failures_by_kind=Counter(timeout=8, empty=2),
+)
 
 
 def test_progress_tells_calls_latency_retries_failures_and_time_left():
     """A quarter done in a minute leaves three; rates are of calls and tokens, failures go by
     kind.
     """
-    text = progress_text(*busy(), 60.0)
+    pace = SimpleNamespace(in_flight=30, limit=64, latencies=Latencies())
+    for tenths in range(1, 101):
+        pace.latencies.add(tenths / 10)
+    text = progress_text(BUSY, pace, 60.0)
     for part in (
         "comparisons 100/400",
         "groups 12/50",
@@ -63,15 +52,11 @@ def test_progress_tells_calls_latency_retries_failures_and_time_left():
 
 def test_progress_for_a_log_is_plain_json():
     """A log gets the same numbers by name, also before there is a judge."""
-    progress = RunProgress()
-    assert ProgressEvent(progress.now(), 1.0, 0).as_dict()["calls"] == 0
-    metrics, _ = busy()
-    fields = ProgressEvent(metrics, 61.2, 30).as_dict()
+    assert ProgressEvent(RunProgress().now(), 1.0, 0).as_dict()["calls"] == 0
+    fields = ProgressEvent(BUSY, 61.2, 30).as_dict()
     assert json.loads(json.dumps(fields, allow_nan=False)) == fields
-    assert fields["in_flight"] == 30
-    assert fields["retries"] == 20
-    assert fields["elapsed_s"] == 61.2
-    assert fields["failures"] == 10
+    numbers = {"in_flight": 30, "retries": 20, "elapsed_s": 61.2, "failures": 10}
+    assert fields | numbers == fields
 
 
 @pytest.mark.slow
@@ -81,41 +66,18 @@ def test_a_terminal_gets_a_live_line_and_stdout_stays_clean(genrm, judge_server)
     """
     judge_server.behave(latency_s=0.4)
     genrm.rollouts(1, 4)
-    arguments = (
-        "score",
-        "in.jsonl",
-        *judge_server.flags,
-        "--no-probe",
-    )
+    words = ["score", "in.jsonl", "--no-probe", "--concurrency", "2", "-o", "-"]
     ours, theirs = pty.openpty()
-    environment = genrm.environment(TERM="xterm-256color", COLUMNS="150")
-    command = [
-        *COMMAND,
-        *arguments,
-        "--concurrency",
-        "2",
-        "-o",
-        "-",
-    ]
     process = start_process(
-        command,
+        [*COMMAND, *words, *judge_server.flags],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=theirs,
-        stdin=subprocess.DEVNULL,
         cwd=genrm.folder,
-        env=environment,
+        env=genrm.environment(TERM="xterm-256color", COLUMNS="150"),
     )
     os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # the terminal's other end is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
+    shown = b"".join(iter_received(ours))
     out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
     assert b"comparisons 0/4" in shown

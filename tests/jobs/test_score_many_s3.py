@@ -180,24 +180,6 @@ def test_a_budget_leaves_few_objects_incomplete(fill, score, s3_bucket, judge_se
     assert judge_server.stats()["repeat_answers"] == 0
 
 
-@pytest.mark.slow
-def test_once_on_s3(fill, score, s3_bucket, judge_server):
-    """Nothing is asked or written again until an input has another version; then that one is."""
-    fill("rl/a.jsonl", "rl/b.jsonl")
-    judge = " ".join(judge_server.flags)
-    score("rl/", words=judge)
-    before = state_of(s3_bucket)
-    judge_server.reset()
-    assert "2 up to date" in score("rl/", words=judge).last
-    assert judge_server.stats()["requests"] == 0
-    assert state_of(s3_bucket) == before
-    fill("rl/b.jsonl", body=BODY + b'{"prompt": "q", "completion": "alone"}\n')
-    assert "(the input has changed)" in score("rl/", words=judge).err
-    changed = {key for key, state in state_of(s3_bucket).items() if before[key] != state}
-    assert {"rl/b.jsonl", "rl/b.scored.jsonl", "rl/b.metrics.json"} <= changed
-    assert not [key for key in changed if key.startswith("rl/a.")]
-
-
 def test_metrics_say_where_objects_come_from(fill, score, s3_bucket):
     """They name the version of the input, a non-ASCII name included, and the upload of the scored
     lines.

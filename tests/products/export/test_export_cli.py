@@ -162,19 +162,6 @@ def test_lines_that_are_not_exported_are_counted(pairs):
     assert "does not declare synthetic=true (require_metadata)" in manifest["rejected_reasons"]
 
 
-def test_rollouts_held_for_review_stay_out(pairs, genrm):
-    """The last status counts; approved rollouts are exported, held and pending ones are not."""
-    statuses = [(0, "held"), (1, "held"), (1, "approved"), (3, "pending")]
-    reviews = [
-        {"group": "task:1", "index": index, "status": status, "by": "A. Expert"}
-        for index, status in statuses
-    ]
-    genrm.write("x.review.jsonl", reviews)
-    found, manifest = pairs([*GROUP, scored("fourth", 0.5, index=3)])
-    assert found == [("middle", "worst")]
-    assert manifest["left_out"] == {"review_held": 1, "review_pending": 1}
-
-
 def test_the_split_is_by_prompt(export, genrm):
     """No prompt is on both sides, both sides are written, and together they are everything."""
     prompts = [
