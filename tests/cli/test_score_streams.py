@@ -48,14 +48,6 @@ def test_streams_hold_scored_lines_and_nothing_else(genrm, call):
 
 
 @pytest.mark.slow
-def test_a_pipe_of_the_shell_takes_rollouts_in(genrm):
-    """The process reads its stdin and writes its stdout."""
-    data = genrm.sample("rollouts.jsonl").read_bytes()
-    finished = genrm.run("score - --offline", stdin=data).ended(0)
-    assert len(finished.out.splitlines()) == len(data.splitlines())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("quiet", "told"), [("", b"closed before all lines were written; exit 0\n"), ("-q", b"")]
 )

@@ -65,32 +65,24 @@ def test_every_rollout_file_below_is_scored(call, genrm, given):
     assert finished.last.endswith("; exit 0")
 
 
-def test_a_template_places_the_outputs(call, genrm):
-    """{path} keeps the folders below what was given; folders are made, and the next run takes
-    nothing for input.
-    """
-    fill(genrm, "in/x/run.jsonl", "in/y/run.jsonl.gz")
-    score = "--offline --min-age 0 --output-template out/{path}/{stem}.scored.jsonl.gz"
-    call(f"score in/ {score}").ended(0)
-    for name in "xy":
-        assert gzip.decompress((genrm.folder / f"out/{name}/run.scored.jsonl.gz").read_bytes())
-    again = call(f"score in/ out/ {score}")
-    assert again.last.startswith("genrm: done: 2 files: 2 up to date; ")
-
-
 def test_the_second_run_does_nothing(call, genrm, judge_server):
     """All is up to date: no call, not even the probe's, no file touched, 0, and one line is
-    said.
+    said. Then only a file with other lines is scored again.
     """
     fill(genrm, "a.jsonl", "b.jsonl.gz", "deep/c.jsonl")
-    call("score . --min-age 0", *judge_server.flags).ended(0)
+    score = ("score . --min-age 0", *judge_server.flags)
+    call(*score).ended(0)
     judge_server.reset()
     before = state_of(genrm.folder)
-    finished = call("score . --min-age 0", *judge_server.flags).ended(0)
+    (line,) = call(*score).ended(0).err.splitlines()
+    assert line.startswith("genrm: done: 3 files: 3 up to date; 0 verdicts, ")
     assert judge_server.stats()["requests"] == 0
     assert state_of(genrm.folder) == before
-    (line,) = finished.err.splitlines()
-    assert line.startswith("genrm: done: 3 files: 3 up to date; 0 verdicts, ")
+    genrm.rollouts(3, 2, name="a.jsonl")
+    (line,) = file_lines(call(*score), "scored")
+    assert line.startswith("scored: a.jsonl")
+    assert "(the input has changed)" in line
+    assert len(genrm.lines("a.scored.jsonl")) == 6
 
 
 @pytest.mark.parametrize(
@@ -114,17 +106,6 @@ def test_settings_that_change_rewards_score_again(call, genrm, flag, reason):
     status = "up to date" if reason is None else "scored"
     assert finished.last.startswith(f"genrm: done: 2 files: 2 {status}; ")
     assert all(reason in line for line in file_lines(finished, "scored"))
-
-
-def test_only_the_changed_input_is_scored_again(call, genrm):
-    """A file with other lines is scored again; its neighbour is left alone."""
-    fill(genrm, "a.jsonl", "b.jsonl")
-    call(SCORE).ended(0)
-    genrm.rollouts(3, 2, name="a.jsonl")
-    (line,) = file_lines(call(SCORE), "scored")
-    assert line.startswith("scored: a.jsonl")
-    assert "(the input has changed)" in line
-    assert len(genrm.lines("a.scored.jsonl")) == 6
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

@@ -54,28 +54,16 @@ def two(genrm):
 @pytest.mark.parametrize("estimator", ["adaptive", "simple_tiebreaker"])
 def test_a_set_of_files_is_scored_as_their_concatenation(call, genrm, estimator):
     """Scored lines and comparisons of a set are, byte for byte, those of one file with all its
-    lines.
+    lines; compressed files and JSON arrays, in several folders, form groups with each other.
     """
-    names = ["rs0-chunk0", "rs0-chunk1", "rs1-chunk0"]
-    whole = write_shards(genrm.folder / "shards", [f"{name}.jsonl" for name in names])
-    write(genrm.folder / "whole.jsonl", whole)
+    names = ["rs0/a.jsonl", "rs1/b.jsonl.gz", "c.json"]
+    write(genrm.folder / "whole.jsonl", write_shards(genrm.folder, names))
     plan = f"--strategy all_pairs --estimator {estimator}"
     call(f"score whole.jsonl --offline {plan}").ended(0)
-    call(f"score shards/ {TOGETHER} {plan}").ended(0)
-    scored = "".join(genrm.text(f"shards/{name}.scored.jsonl") for name in names)
-    assert scored == genrm.text("whole.scored.jsonl")
-    of_set = genrm.text("shards/together.comparisons.jsonl")
-    assert of_set == genrm.text("whole.comparisons.jsonl")
-
-
-def test_containers_and_folders_mix_in_a_set(call, genrm):
-    """Compressed files and JSON arrays, in several folders, form groups with each other."""
-    names = ["rs0/a.jsonl", "rs1/b.jsonl.gz", "c.json"]
-    write_shards(genrm.folder, names)
-    call(f"score {TOGETHER}", *names).ended(0)
-    scored = [genrm.lines(f"{name}.scored.jsonl") for name in ("rs0/a", "rs1/b", "c")]
-    assert {line["genrm"]["group_size"] for lines in scored for line in lines} == {4}
-    assert "together.metrics.json" in genrm.names()
+    call(f"score {TOGETHER} {plan}", *names).ended(0)
+    scored = [genrm.text(f"{name}.scored.jsonl") for name in ("rs0/a", "rs1/b", "c")]
+    assert "".join(scored) == genrm.text("whole.scored.jsonl")
+    assert genrm.text("together.comparisons.jsonl") == genrm.text("whole.comparisons.jsonl")
 
 
 def test_contradicting_task_ids_give_way_to_the_prompt(call, genrm):

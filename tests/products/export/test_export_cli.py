@@ -153,12 +153,20 @@ def test_files_scored_differently_are_refused(call, genrm):
 
 
 def test_lines_that_are_not_exported_are_counted(pairs):
-    """With --require-metadata only declared rollouts are exported."""
-    declared = [line | {"metadata": {"synthetic": True}} for line in GROUP]
-    lines = [*declared, scored("real", 9.0, index=3), UNSCORED]
-    found, manifest = pairs(lines, "--require-metadata synthetic=true")
-    assert found == [("best", "worst")]
-    assert manifest["rejected_lines"] == 2
+    """With --require-metadata only declared rollouts are exported; a line that is no scored line is
+    no rollout, and a pair of equal lengths says nothing of them.
+    """
+    rows = [("longer", 5.0), ("low", 1.0), ("aaa", 3.0), ("bbb", 1.0)]
+    lines = [
+        scored(text, reward, group=f"task:{n // 2}", index=n % 2)
+        | {"metadata": {"synthetic": True}}
+        for n, (text, reward) in enumerate(rows)
+    ]
+    undeclared = scored("real", 9.0, group="task:0", index=2)
+    found, manifest = pairs([*lines, undeclared, UNSCORED], "--require-metadata synthetic=true")
+    assert found == [("longer", "low"), ("aaa", "bbb")]
+    counts = {"rollouts": 4, "rejected_lines": 2, "rows": {"train": 2}, "longer_chosen_share": 1.0}
+    assert manifest | counts == manifest
     assert "does not declare synthetic=true (require_metadata)" in manifest["rejected_reasons"]
 
 
@@ -183,8 +191,14 @@ def test_the_split_is_by_prompt(export, genrm):
 @pytest.mark.parametrize(("most", "kept"), [(3, ["best", "middle"]), (1, ["best"])])
 def test_rejection_sampling_keeps_the_best(export, genrm, most, kept):
     """--best-of counts per prompt; rewards must reach --min-reward."""
-    export(GROUP, f"trl-sft -o out.jsonl --best-of {most} --min-reward 2.5")
+    export(GROUP, f"trl-sft -o out.jsonl --best-of {most} --min-reward 3")
     assert [row["completion"][0]["content"] for row in genrm.lines("out.jsonl")] == kept
+
+
+def test_a_reward_at_the_threshold_is_wanted(export, genrm):
+    """A threshold of 3 takes the reward of 3."""
+    export(GROUP, "trl-kto -o out.jsonl --threshold 3")
+    assert [row["label"] for row in genrm.lines("out.jsonl")].count(True) == 2
 
 
 def session(first, second, reward, index):
