@@ -62,9 +62,7 @@ def test_each_server_of_a_panel_gets_its_own_key_and_no_other(genrm, panel):
     metrics = genrm.metrics()
     assert metrics == json.loads(finished.out)["results"][0]["metrics"]
     assert [each["name"] for each in metrics["judge"]["panel"]] == ["a", "b"]
-    assert [each["judge"] for each in metrics["panel"]["judges"]] == ["a", "b"]
-    assert [metrics[name] for name in ("calls", "retries", "failures")] == [16, 0, 0]
-    assert {line["genrm"]["judge"] for line in genrm.lines()} == {"a + b"}
+    assert (metrics["calls"], metrics["failures"]) == (16, 0)
     assert "up to date" in genrm.run("score in.jsonl", **KEYS).err
 
 

@@ -4,25 +4,9 @@ import statistics
 from collections import defaultdict
 
 import pytest
-from genrm_process import make_rollouts
-from judge_behaviour import choose_verdict
 
 PROBES = 2  # calls of the probe when all is well
 MEAN = "--estimator simple_tiebreaker"  # rewards that can be read off the verdicts
-
-
-def implied_rewards(answers):
-    """Work out by hand what a judge that prefers the longer answer gives a circle of
-    comparisons.
-    """
-    scores = defaultdict(list)
-    for i in range(len(answers)):
-        j = (i + 1) % len(answers)
-        first, second, ranking = choose_verdict("by_length", [], (answers[i], answers[j]))
-        tie = 3.5 - ranking if first == second else 0.0
-        scores[i].append(first + tie)
-        scores[j].append(second - tie)
-    return [statistics.fmean(scores[place]) for place in range(len(answers))]
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
@@ -30,20 +14,18 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, jud
     """Every comparison is asked once, and the rewards are those of the judge's verdicts, for any
     profile.
     """
-    lines = make_rollouts(groups=3, size=4)
-    # As long as its neighbour: a tie of the scores.
-    lines[1]["completion"] = lines[2]["completion"][::-1]
-    genrm.write("in.jsonl", lines)
+    genrm.rollouts(3, 4)
     words = f"score in.jsonl --strategy circular {MEAN} --profile {profile}"
     finished = call(words, *judge_server.flags).ended(0)
-    answers = [line["completion"] for line in lines]
-    expected = [
-        reward for start in (0, 4, 8) for reward in implied_rewards(answers[start : start + 4])
-    ]
-    after = genrm.lines()
-    assert [line["reward"] for line in after] == pytest.approx(expected)
-    judges = {(line["genrm"]["judge"], line["genrm"]["is_baseline"]) for line in after}
-    assert judges == {("m", False)}
+    scores = defaultdict(list)
+    for record in genrm.lines("in.comparisons.jsonl"):
+        scores[record["group"], record["i"]].append(record["score_1"])
+        scores[record["group"], record["j"]].append(record["score_2"])
+    for line in genrm.lines():
+        detail = line["genrm"]
+        expected = statistics.fmean(scores[detail["group"], detail["index"]])
+        assert line["reward"] == pytest.approx(expected)
+        assert (detail["judge"], detail["is_baseline"]) == ("m", False)
     stats = judge_server.stats()
     assert (stats["requests"], stats["repeat_answers"]) == (12 + PROBES, 0)
     metrics = genrm.metrics()

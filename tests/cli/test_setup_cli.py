@@ -2,15 +2,12 @@
 runs code, reads a file or writes one because of its settings file.
 """
 
-import asyncio
 import json
 
 import pytest
 
 from genrm_cli.cli.setup.guide import page_names, read_page
-from genrm_cli.judging.journal import Journal
 from genrm_cli.settings.table import all_settings
-from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
 
 KEY = "sk-local-0123456789abcdef"
 
@@ -149,24 +146,15 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_ser
     call("trust --remove .").ended(2)
 
 
-def test_a_journal_is_printed_one_entry_a_line(genrm, call):
+def test_a_journal_is_printed_one_entry_a_line(genrm, call, judge_server):
     """Every verdict with its reply and every failure is a JSON line; nothing else is on stdout."""
-    path = str(genrm.folder / "run.journal.sqlite")
-    entries = [
-        (b"1", "a", Outcome(Verdict(4, 2, 2), 1, 0.5, 900, 100, "The first is better.")),
-        (b"2", "b", Outcome(Verdict(3, 3, 3), 1, 0.5, 900, 100, "Both are fine.")),
-        (b"3", "a", Outcome(Failure(FailureKind.TIMEOUT, "no reply within 600 s"), 2)),
-    ]
-
-    async def record():
-        with Journal(path) as journal:
-            await asyncio.gather(*(journal.record(*entry) for entry in entries))
-
-    asyncio.run(record())
-    printed = [json.loads(line) for line in call("journal", path).ended(0).out.splitlines()]
-    replies = ["The first is better.", "Both are fine.", None]
-    assert [entry.get("reply") for entry in printed] == replies
-    assert printed[2]["body"]["failure"]["detail"] == "no reply within 600 s"
+    judge_server.behave(script=[{}] * 3, fault={"content": "Hm."})
+    genrm.rollouts(1, 4)
+    call("score in.jsonl --no-probe --max-extra 0 --concurrency 1", *judge_server.flags)
+    printed = call("journal in.journal.sqlite").ended(0).out.splitlines()
+    entries = [json.loads(line) for line in printed]
+    assert all("ranking" in entry["reply"] for entry in entries[:3])
+    assert entries[3]["body"]["failure"]["kind"] == "no_verdict"
 
 
 @pytest.mark.parametrize(("name", "code"), [("nowhere.sqlite", 3), ("in.jsonl", 5)])

@@ -123,27 +123,6 @@ def pasted(advice):
 
 
 @pytest.mark.slow
-def test_a_quick_trial_recommends_the_whole_run(genrm, call, quick, judge_server):
-    """It scores 30 groups in two rings and says mode, rings, reliability and cost; the whole run
-    asks for the rest only.
-    """
-    genrm.rollouts(32, 5)
-    advice, said, asked = quick()
-    assert advice["mode"] == "pairwise, as in the trial"
-    assert re.fullmatch(r"--ring-k [0-9.]+( as expected, .* to be sure)?", advice["rings"])
-    assert re.match(r"0\.8\d \(0\.\d\d to 0\.\d\d\) expected; ", advice["reliability"])
-    assert advice["reliability"].endswith(" in 30 groups of the trial")
-    assert "cost about" in advice["cost"]
-    assert "the trial recommends for the whole run:\n  mode " in said
-    assert said.splitlines()[-2] == advice["next"]
-    words = pasted(advice)
-    call(*words).ended(0)
-    rings = float(words[words.index("--ring-k") + 1])
-    assert rings <= 2
-    assert judge_server.stats()["requests"] - asked == 2 * int(5 * rings)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "other", "requests"),
     [
@@ -171,8 +150,11 @@ def test_a_quick_trial_tries_both_modes_of_a_chat_model(genrm, quick, given, oth
 def test_a_mode_that_is_paid_for_is_kept(genrm, quick):
     """Of six groups, a trial asks about all in both modes: neither has anything left to pay."""
     genrm.rollouts(6, 5)
-    mode = quick("")[0]["mode"]
-    assert mode.startswith("pairwise, as in the trial; rewards of both modes correlate")
+    advice, said, _ = quick("")
+    mode = "pairwise, as in the trial; rewards of both modes correlate"
+    assert advice["mode"].startswith(mode)
+    assert f"the trial recommends for the whole run:\n  mode         {mode}" in said
+    assert said.splitlines()[-2] == advice["next"]
 
 
 def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, quick):

@@ -71,33 +71,23 @@ def test_the_policy_allows_our_own_script_and_no_request(page_of):
     assert re.findall(r'(?:src|href)="(?!#)', page) == []
 
 
-def test_a_page_is_masked_as_a_judge_is(page_of):
-    """--redact-pattern masks prompts, responses and replies, and the page says whether masking was
-    on.
-    """
-    asked = [verdict(0, 1, 5, 2, reply="jo@example.org wins")]
-    text = "Write to jo@example.org"
-    lines = [scored(f"{text} {n}", n, index=n, prompt="Who is jo@example.org?") for n in (0, 1)]
-    assert "not masked" in page_of(lines, asked)
-    masked = page_of(lines, asked, "--redact-pattern email")
-    assert "are masked (email)" in masked
-    group = json.dumps(unpacked(masked, "block-0"))
-    assert "jo@example.org" not in group + json.dumps(unpacked(masked, "index"))
-    assert group.count("[EMAIL]") == 4
-
-
-def test_names_are_masked_as_texts_are(genrm, call):
-    """Keys, reasons and judges are masked in the page and in the figures; two keys made equal stay
-    two groups.
+def test_a_page_is_masked_as_a_judge_is(genrm, call):
+    """--redact-pattern masks prompts, responses and replies, and keys, reasons and judges in page
+    and figures; the page says whether masking was on. Two keys made equal stay two groups.
     """
     keys = ["jo@example.org", "al@example.org"]
-    named = {"size": 1, "judge": "m@example.org"}
-    lines = [scored("a", None, group=key, reason_text=f"asked {key}", **named) for key in keys]
+    named = {"size": 1, "judge": "m@example.org", "prompt": "Who is jo@example.org?"}
+    lines = [
+        scored(f"To {key}", None, group=key, reason_text=f"asked {key}", **named) for key in keys
+    ]
     genrm.write("x.scored.jsonl", lines)
-    asked = [verdict(0, 1, 5, 2, group=key, judge=key) for key in keys]
+    asked = [verdict(0, 1, 5, 2, group=key, judge=key, reply=f"{key} wins") for key in keys]
     genrm.write("x.comparisons.jsonl", asked)
-    done = call("report x.scored.jsonl -o out.html --redact-pattern email --json")
+    call("report x.scored.jsonl -o plain.html").ended(0)
+    assert "not masked" in genrm.text("plain.html")
+    done = call("report x.scored.jsonl -o out.html --redact-pattern email --json").ended(0)
     page = genrm.text("out.html")
+    assert "are masked (email)" in page
     index = unpacked(page, "index")
     packed = json.dumps([index, unpacked(page, "block-0")])
     shown = call("show x.scored.jsonl --limit 9 --redact-pattern email").out
@@ -116,8 +106,6 @@ TORN = "x.scored.jsonl: none of its 1 lines is scored (line 1: not JSON"
         ("scored.jsonl", "", EMPTY),
         ("scored.jsonl", "no\n", TORN),
         ("scored.jsonl", '{"prompt": "a", "response": "b"}\n', EMPTY[28:]),
-        ("comparisons.jsonl", '{"group": "task:1"}', "line 1: Object missing required field"),
-        ("metrics.json", '{"format": 2}', "x.metrics.json: Invalid enum value 2 - at `$.format`;"),
         ("journal.sqlite", "not SQLite, but long " * 20, "It is damaged or not a journal"),
     ],
 )
