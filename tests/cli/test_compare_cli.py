@@ -122,27 +122,6 @@ def test_two_to_sixty_four_responses_are_compared(call, count, code):
         assert len(printed["rewards"]) == count
 
 
-@pytest.mark.parametrize(
-    ("words", "stdin", "code", "says"),
-    [
-        ("a b", "", 2, "--prompt"),
-        ("-p Why? - -", "", 2, "once"),
-        ("-p - - answer", "Why?", 2, "stdin can be read only once"),
-        ("-p Why? -", "{}", 2, "omit --prompt"),
-        ("-", "", 3, "compare request"),
-        ("-", "[1]", 3, "compare request"),
-        ("-", '{"conversation_history": [], "response_objs": []}', 3, "empty"),
-        ("-", json.dumps(REQUEST | {"response_objs": [1, 2]}), 3, "compare request"),
-        ("-p Why? @missing.txt b", "", 3, "missing.txt"),
-    ],
-)
-def test_what_cannot_be_compared_is_said(call, words, stdin, code, says):
-    """Wrong combinations end with 2, unreadable input with 3, each in one line that helps."""
-    finished = call(f"compare --offline {words}", stdin=stdin.encode()).ended(code)
-    assert says in finished.err
-    assert len(finished.err.splitlines()) == 1
-
-
 def test_a_failed_comparison_is_no_number(compare, judge_server):
     """A response without a verdict has the reward null, the failed comparison is left out, and the
     code is 6.

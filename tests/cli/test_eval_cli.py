@@ -26,24 +26,6 @@ def write_grid(genrm):
     return (genrm.folder / "grid.toml").write_text
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"eval {PAIRS} --offline -o x.parquet",
-        "score rollouts.jsonl --model m --requests-to x.parquet",
-        "collect samples --scripted-policy good -o x.parquet",
-    ],
-)
-def test_a_table_is_not_promised_where_json_is_written(words, genrm, call):
-    """The name is refused before anything is asked, with the names to choose from."""
-    genrm.sample(PAIRS)
-    genrm.sample("rollouts.jsonl")
-    said = call(words).ended(2).err
-    assert "x.parquet" in said
-    assert ".jsonl" in said
-    assert "x.parquet" not in genrm.names()
-
-
 def test_a_person_gets_tables(genrm, call):
     """Without --json stdout holds the figures with their intervals, overall and by category."""
     genrm.sample(PAIRS)
@@ -120,21 +102,6 @@ def test_pairs_and_results_may_lie_on_s3(call, genrm, s3_bucket):
     assert "--any-prefix" in finished.err
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (PAIRS, 2, "--judge lexical"),
-        (f"{PAIRS} --offline --json -o -", 2, "stdout"),
-        ("missing.jsonl --offline", 3, "missing.jsonl"),
-        (f"{PAIRS} --offline -o missing/out.json", 5, "missing"),
-    ],
-)
-def test_what_cannot_be_done_is_said(genrm, call, words, code, says):
-    """Wrong combinations end with 2, unreadable input with 3, an output without a place with 5."""
-    genrm.sample(PAIRS)
-    assert says in call(f"eval {words}").ended(code).err
-
-
 def test_cells_share_their_calls_and_go_on(genrm, call, judge_server, write_pairs, write_grid):
     """Two repeats ask only for the second one; the same command again asks nothing."""
     write_pairs(4)
@@ -175,25 +142,3 @@ def test_cells_that_the_probe_refuses_say_why(call, judge_server, write_pairs):
     for mode in ("pairwise", "listwise"):
         assert f"judging {mode}: the judge cannot be used" in done.err
     assert "Both are nice" in done.err
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--grid grid.toml --labels other", "--labels has no effect with"),
-        ("--grid grid.toml --requests-to other", "--grid has no effect with --requests-to other"),
-        ("--grid grid.toml -o out.json", "out.json"),
-        ("--grid grid.toml --page out.json", "out.json"),
-        ("--page out.html", "no effect without --grid"),
-    ],
-)
-def test_a_grid_refuses_what_it_would_ignore_or_could_not_write(
-    genrm, call, judge_server, write_pairs, write_grid, words, said
-):
-    """Before the first call: other outputs, and an output that exists."""
-    write_pairs(1)
-    write_grid("[axes]\nrepeats = [1, 2]\n")
-    (genrm.folder / "out.json").write_text("{}")
-    finished = call(f"eval pairs.jsonl {words}", *judge_server.flags).ended(2)
-    assert said in finished.err
-    assert judge_server.stats()["requests"] == 0

@@ -76,14 +76,6 @@ def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, op
     assert metrics["failures_by_kind"] == {"not_asked": 6}
 
 
-def test_a_log_that_cannot_be_opened_ends_the_run_before_a_call(genrm, call, judge_server):
-    """A log in a folder that is not there is a storage error, said before anything is asked."""
-    genrm.rollouts()
-    finished = call("score in.jsonl --log-json away/events.jsonl", *judge_server.flags).ended(5)
-    assert "--log-json away/events.jsonl: cannot be opened" in finished.err
-    assert judge_server.stats()["requests"] == 0
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_under_the_log_does_not_end_the_run(genrm, call):
     """When no line can be written any more, that is said once, and the verdicts are worth more than

@@ -47,33 +47,6 @@ def test_the_help_of_each_command_is_short(call):
     assert max(options.values()) <= 11
 
 
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
-        ("serve --port 80", "use --listen HOST:PORT"),
-        ("score x --workers 4", "use --concurrency"),
-        ("score x --batch-size=4", "use --concurrency"),
-        ("compare a --force", "genrm compare does not use it"),
-        ("report x --workers 4", "genrm report does not use it"),
-        ("score x --bose-url u", "--base-url"),
-        ("--colour", "Usage"),
-        ("scroe in.jsonl", "Usage"),
-        ("score", "Usage"),
-        ("compare", "Usage"),
-        ("formats nemogym", "Did you mean nemo_gym?"),
-        ("profiles arena_hard", "Did you mean 'arena-hard'?"),
-        ("guide setings", "'setings'"),
-    ],
-)
-def test_what_there_is_not_ends_with_2_and_a_hint(call, line, hint):
-    """What other programs call an option is translated; one of another command is named as such;
-    misspelt names are guessed.
-    """
-    finished = call(line).ended(2)
-    assert hint in finished.err
-    assert finished.out == b""
-
-
 @pytest.mark.parametrize("usage", ["score [OPTIONS] ROLLOUTS...", "guide [OPTIONS] [PAGE]"])
 def test_the_usage_names_the_arguments(call, usage):
     """Once, in brackets if they may be left out, with dots if there may be several."""

@@ -108,26 +108,3 @@ def test_both_modes_are_previewed_for_a_chat_model(write_groups, call):
     assert plans("--profile nemotron")[1] is None
     shown = call("validate in.jsonl --model m").ended(0).out.decode()
     assert "With --judging listwise: 2 comparisons: 2 calls to make" in " ".join(shown.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("--both-orders", "--both-orders has no effect without --judging pairwise"),
-        ("--compat nemo-gym", "--judging has no effect with --compat"),
-        ("--profile mt-bench", "the profile mt-bench does not show lists"),
-        ("--goal best", "--goal best needs judges that compare pairs"),
-    ],
-)
-def test_what_needs_pairs_is_refused(write_groups, score, judge_server, words, says):
-    """Before anything is asked, with what to omit."""
-    write_groups(1)
-    assert says in score(words, code=2).err
-    assert judge_server.stats()["requests"] == 0
-
-
-def test_the_baseline_compares_pairs_only(write_groups, call):
-    """Lists are not silently judged as pairs."""
-    write_groups(1)
-    refused = call("score in.jsonl --offline --judging listwise").ended(2)
-    assert "--judging has no effect with --judge lexical" in refused.err

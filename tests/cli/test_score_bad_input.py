@@ -120,37 +120,3 @@ def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
     assert done.endswith("; exit 5")
     assert genrm.names() == {"in.jsonl", "folder"}
     assert judge_server.stats()["requests"] == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("", "--judge lexical"),
-        ("--base-url http://127.0.0.1:9/v1", "--model"),
-        ("--judge lexical --base-url http://127.0.0.1:9/v1", "exclude"),
-        ("--base-url ftp://host/v1 --model m", "http"),
-        ("--base-url http://me:secret@host/v1 --model m", "a user name or password"),
-        ("--judge lexcal", "Did you mean lexical?"),
-        ("--offline --repeats 0", "--repeats"),
-        ("--offline --concurrency many", "an integer"),
-        ("--offline --unscored nan", "--unscored"),
-        ("--offline --api-key-env NOT_SET", "NOT_SET"),
-        ("--base-url http://127.0.0.1:9/v1 --model m --profile nemotrn", "nemotron"),
-        ("--offline -o in.jsonl --force", "is the input"),
-        ("--offline --colour", "--colour"),
-        ("--offline --component tone", "--component tone: expected one of"),
-        ("--offline --component python:no_such:f", "cannot be imported: ModuleNotFoundError"),
-        ("--offline --component rubric:kindness", "unknown rubric set 'kindness'"),
-        ("--offline --component rank:x", "rank: unknown component 'x'"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_says_what_to_do(genrm, call, words, says):
-    """A flag that makes no sense is refused with code 2 in words that help; the input is
-    untouched.
-    """
-    before = genrm.rollouts().read_bytes()
-    finished = call(f"score in.jsonl {words}").ended(2)
-    assert says in " ".join(finished.err.split())
-    assert "secret" not in finished.err
-    assert genrm.names() == {"in.jsonl"}
-    assert (genrm.folder / "in.jsonl").read_bytes() == before

@@ -157,19 +157,6 @@ def test_a_journal_is_printed_one_entry_a_line(genrm, call, judge_server):
     assert entries[3]["body"]["failure"]["kind"] == "no_verdict"
 
 
-@pytest.mark.parametrize(("name", "code"), [("nowhere.sqlite", 3), ("in.jsonl", 5)])
-def test_what_is_no_journal_is_refused(call, genrm, name, code):
-    """A missing file ends with 3 and is not made; a file of another kind ends with 5 and stays as
-    it is.
-    """
-    before = genrm.rollouts().read_bytes()
-    refused = call("journal", name).ended(code)
-    assert refused.out == b""
-    assert name in refused.err
-    assert genrm.names() == {"in.jsonl"}
-    assert (genrm.folder / "in.jsonl").read_bytes() == before
-
-
 def test_the_guide_is_printed_as_plain_markdown(call):
     """A page can be redirected into a file; without a name, the index names all pages."""
     index = call("guide").out.decode()

@@ -215,17 +215,3 @@ def test_what_trials_promise_holds_for_the_whole_file(
         found = genrm.metrics()["reliability"]["mean"]
         kept.append(float(promised[1]) <= found <= float(promised[2]))
     assert sum(kept) >= least, kept
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("a.jsonl b.jsonl", "--quick takes one file; name one."),
-        ("a.jsonl --dry-run", "--quick has no effect with --dry-run; omit it."),
-    ],
-)
-def test_a_quick_trial_is_of_one_file(genrm, call, words, said):
-    """Several files, and a dry run, are refused before any call."""
-    for name in ("a.jsonl", "b.jsonl"):
-        genrm.rollouts(1, 2, name=name)
-    assert call(f"score --offline --quick {words}").ended(2).err == f"genrm: error: {said}\n"

@@ -99,13 +99,13 @@ LABELS = "genrm eval --compare-modes measures which is right more often"
         (
             False,
             {},
-            f"--judging listwise: {AGREE}, and it takes 5,028 tokens more where pairwise takes "
-            f"70,386; {LABELS}",
+            f"--judging listwise: {AGREE}, and it takes 1,676 tokens more where pairwise takes "
+            f"46,925; {LABELS}",
         ),
         (
             False,
-            {"price_in": 1.0, "price_out": 7.0},
-            f"--judging listwise: {AGREE}, and it takes 0.01 more where pairwise takes 0.10; "
+            {"price_in": 10.0, "price_out": 70.0},
+            f"--judging listwise: {AGREE}, and it takes 0.02 more where pairwise takes 0.67; "
             f"{LABELS}",
         ),
         (
@@ -118,11 +118,11 @@ LABELS = "genrm eval --compare-modes measures which is right more often"
 def test_another_mode_is_taken_if_it_agrees_and_costs_less(
     genrm, call, advised, judge_server, is_shaken, prices, mode
 ):
-    """Of 16 groups of five, 4 are paid: lists of the others take far fewer tokens than their rings.
+    """Of 12 groups of five, 4 are paid: lists of the others take far fewer tokens than their rings.
     Where the trial cannot tell two of the five in two groups, the modes may agree, and are not
     shown to.
     """
-    genrm.rollouts(16, 5)
+    genrm.rollouts(12, 5)
     call("score in.jsonl --limit 4 --ring-k 2 --no-probe", *judge_server.flags).ended(0)
     if is_shaken:
         lines = genrm.lines()
@@ -134,4 +134,4 @@ def test_another_mode_is_taken_if_it_agrees_and_costs_less(
     written["reliability_interval"] = [0.8, 0.95]
     needed = {"setting": "ring_k", "at_best": 1.0, "expected": 1.5, "at_worst": 2.0}
     record = from_json(RunRecord, written | {"rings_needed": needed})
-    assert advised(record, groups=16, **prices)["mode"] == mode
+    assert advised(record, groups=12, **prices)["mode"] == mode

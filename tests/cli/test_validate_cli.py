@@ -1,7 +1,5 @@
 import json
 
-import pytest
-
 
 def report_of(call, words, code=0):
     """Return the report as JSON."""
@@ -82,27 +80,10 @@ def test_fields_are_listed_in_the_order_of_the_line(genrm, call):
     assert reading["roles"]["reference"] == references
 
 
-ALONE = [{"prompt": "1?", "completion": "a"}, {"prompt": "2?", "completion": "b"}]
-
-
-@pytest.mark.parametrize(
-    ("lines", "option", "says"),
-    [
-        ([], "", "the input is empty"),
-        ([{"chosen": "a", "rejected": "b", "prompt": "Why?"}], "", "use `genrm eval`"),
-        ([{"colour": "red"}], "", "--prompt-field"),
-        (ALONE, "--group-by nope", "no line has the field that --group-by names"),
-        (ALONE, "", "(by prompt text) has one"),
-        ([{"prompt": "Why?", "completion": ""}] * 2, "", "no rollout has a response that can be"),
-    ],
-)
-def test_an_input_of_which_nothing_can_be_scored_ends_with_3(genrm, call, lines, option, says):
-    """Where a run could give no reward, the exit code is 3, and the message says why and what to
-    do.
-    """
-    genrm.write("in.jsonl", lines)
-    assert says in call(f"validate in.jsonl {option}").ended(3).err
-    assert report_of(call, f"in.jsonl {option}", 3)["can_be_scored"] is False
+def test_what_cannot_be_scored_is_said_in_json(genrm, call):
+    """A program reads it beside the exit code."""
+    genrm.rollouts(2, 1)
+    assert report_of(call, "in.jsonl", 3)["can_be_scored"] is False
 
 
 def test_a_folder_is_reported_file_by_file_and_in_total(genrm, call):

@@ -146,22 +146,3 @@ def test_shards_keep_the_limit_of_the_run(genrm, judge_server, score):
     genrm.rollouts(30, 3)
     score(f"{SCORE} --concurrency 6 --shard 1/3")
     assert judge_server.stats()["max_in_flight"] == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--shard 4/4", "the shards of four are 0/4, 1/4, 2/4 and 3/4"),
-        ("--shard 1", "is not a shard"),
-        ("--shard 0/2 --conclude", "--shard has no effect with --conclude"),
-        ("--shard 0/2 --no-journal", "--shard has no effect with --no-journal"),
-        ("--shard 0/2 -o -", "set --journal to"),
-        ("--ray local --shard 0/2", "--ray has no effect with --shard 0/2"),
-        ("--ray local --no-journal", "--ray has no effect with --no-journal"),
-    ],
-)
-def test_what_contradicts_shards_is_refused(genrm, judge_server, score, words, said):
-    """A usage error says what to change before anything is asked."""
-    genrm.rollouts(2, 2)
-    assert said in score(f"{SCORE} {words}", code=2).err
-    assert judge_server.stats()["requests"] == 0

@@ -147,23 +147,6 @@ def test_lengths_are_those_of_the_unmasked_texts(genrm, score):
     assert any(any(adjustment.values()) for adjustment in adjustments[0])
 
 
-@pytest.mark.parametrize(
-    ("pattern", "problem"),
-    [
-        ("(", "not a regular expression"),
-        ("x*", "matches the empty string"),
-        ("emails", "Did you mean email?"),
-        ("email,phone", "pass each separately"),
-    ],
-)
-def test_a_pattern_that_cannot_be_used_is_a_usage_error(call, pattern, problem):
-    """Exit code 2, with the flag and what is wrong, before the input is looked at."""
-    finished = call("score missing.jsonl --offline --redact-pattern", pattern).ended(2)
-    said = " ".join(finished.err.split())
-    assert "--redact-pattern" in said
-    assert problem in said
-
-
 @pytest.mark.usefixtures("private")
 def test_an_expression_without_a_match_is_told(genrm, score):
     """An expression that masks nothing may be mistyped, such as one with a name before it; a kind

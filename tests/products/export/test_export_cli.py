@@ -117,32 +117,6 @@ def test_rollouts_that_must_not_be_trained_on_stay_out(pairs):
 UNSCORED = {"prompt": "a", "response": "b"}
 
 
-@pytest.mark.parametrize(
-    ("lines", "words", "code", "said"),
-    [
-        (GROUP, "trl-dpo -o out.jsonl --pairs compared", 3, "comparisons file"),
-        ([UNSCORED], "trl-dpo -o out.jsonl", 3, "not scored"),
-        ([{"a": 1}], "trl-dpo -o out.jsonl", 3, "unknown format"),
-        (GROUP[:1], "trl-dpo -o out.jsonl", 3, "nothing is left"),
-        ([*GROUP, UNSCORED], "trl-dpo -o out.jsonl --strict", 3, "--strict"),
-        (GROUP, "nothing -o out.jsonl", 2, "nothing"),
-        (GROUP, "trl-dpo -o out.csv", 2, "out.csv"),
-        (GROUP, "trl-dpo -o x.scored.jsonl --force", 2, "is an input"),
-        (GROUP, "trl-dpo -o out.jsonl --pairs some", 2, "some"),
-        (GROUP, "trl-dpo -o s3://bucket/data/out.jsonl", 2, "rl/"),
-        (GROUP, "trl-dpo -o out.jsonl --threshold 3", 2, "--threshold"),
-        (GROUP, "trl-sft -o out.jsonl --min-gap 1", 2, "--min-gap"),
-        (GROUP, "trl-dpo -o out.jsonl --keep gt", 2, "--keep gt: "),
-        (GROUP, "trl-dpo -o out.jsonl --keep prompt", 2, "--keep prompt: "),
-    ],
-)
-def test_what_cannot_be_exported_is_refused(export, genrm, lines, words, code, said):
-    """The reason is told, nothing is written, and the input stays."""
-    assert said in export(lines, words, code).err
-    assert genrm.names() == {"x.scored.jsonl"}
-    assert genrm.lines("x.scored.jsonl") == lines
-
-
 def test_files_scored_differently_are_refused(call, genrm):
     """Two judges are two scales: exit 2."""
     for judge in "jk":

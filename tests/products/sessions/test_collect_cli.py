@@ -86,26 +86,3 @@ def test_episodes_go_to_s3_below_rl(call, s3_bucket, aws):
     assert written == {f"{folder}/night_7.jsonl", f"{folder}/night_7.collect.json"}
     first = json.loads(get(s3_bucket, f"{folder}/night_7.jsonl").splitlines()[0])
     assert (first["run_id"], first["policy"]["name"]) == ("night_7", "scripted-good")
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("", "pass --policy-base-url and --policy-model"),
-        ("--policy-base-url http://x/v1", "missing --policy-model"),
-        ("--policy-base-url ftp://x --policy-model m", "--policy-base-url ftp://x is not"),
-        ("--scripted-policy good --branch-at 2", "drop --scripted-policy"),
-        ("--scripted-policy good --environment chess", "expected one of therapeutic_session"),
-        ("--scripted-policy good --policy-role teacher", "named teacher"),
-    ],
-)
-def test_options_that_cannot_be_used_are_refused(call, words, said):
-    """Exit 2 with what to pass instead, before anything is asked or written."""
-    assert said in call(f"{COLLECT} {words}").ended(2).err
-
-
-def test_scenarios_that_are_not_declared_are_refused(call, genrm):
-    """Exit 3: real clients' data must never be played."""
-    (genrm.folder / "mine.toml").write_text("[[scenario]]\nscenario_id = 'x'\n")
-    done = call("collect mine.toml --scripted-policy good -o run.jsonl").ended(3)
-    assert "synthetic = true" in done.err

@@ -2,17 +2,8 @@
 settings.
 """
 
-import json
-
 import pytest
 
-from genrm_cli.judging.lookup import PROFILES
-from genrm_cli.judging.pacing.policy import Budget, CallPolicy
-from genrm_cli.judging.pacing.pool import EndpointPool
-from genrm_cli.judging.remote import RemoteJudge
-from genrm_cli.judging.request_form import RefusedField, RequestForm
-from genrm_cli.judging.requests import PairwisePrompt
-from genrm_cli.metrics.event import ignore_event
 from genrm_cli.settings.kinds import parse_request_field
 
 
@@ -46,28 +37,6 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
     assert "8 reused from an earlier run" in again.err
 
 
-def key_of(form, given):
-    """Return the key of a request in a form, with fields that the user gave."""
-    pool = EndpointPool([], 10, ignore_event)
-    profile = PROFILES["nemotron-plain"]
-    policy = CallPolicy(1, 1, 0, 0)
-    judge = RemoteJudge(pool, profile, policy, Budget(), model="m", given=given, form=form)
-    return judge.prepare(PairwisePrompt([], "a", "b"), 0).key
-
-
-def test_a_verdict_belongs_to_the_request_as_it_was_sent():
-    """The key of an adapted request is that of the same request as the user would have planned it,
-    and no other.
-    """
-    adapted = RequestForm("m")
-    adapted.recall('{"temperature": null, "top_p": null, "max_tokens": "max_completion_tokens"}')
-    as_sent = dict.fromkeys(("temperature", "top_p", "max_tokens"))
-    as_sent["max_completion_tokens"] = 16384
-    plain = RequestForm("m")
-    assert key_of(adapted, {}) == key_of(plain, as_sent) != key_of(plain, {})
-    assert key_of(adapted, {"temperature": 0.2}) == key_of(adapted, {})
-
-
 def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, judge_server):
     """A grader asks the model of the run in the form that its judge has found; another model learns
     for itself.
@@ -84,22 +53,18 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
 
 
 @pytest.mark.parametrize(
-    ("field", "code", "words"),
+    ("field", "words"),
     [
-        ("temperature=0.2", 4, "Leave the field out with --request-field temperature=, or"),
-        ("reasoning_effort=no", 4, "'medium', 'high'. Leave the field out"),
-        ("house_mode=1", 4, "Leave the field out with --request-field house_mode="),
-        ("temprature=1", 2, "unknown request field 'temprature'. Did you mean temperature?"),
-        ("model=x", 2, "--request-field: model is set by genrm"),
+        ("temperature=0.2", "Leave the field out with --request-field temperature=, or"),
+        ("reasoning_effort=no", "'medium', 'high'. Leave the field out"),
+        ("house_mode=1", "Leave the field out with --request-field house_mode="),
     ],
 )
-def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server, field, code, words):
-    """A field that the user set, or that verdicts need, is refused with the remedy; a typo, before
-    any call.
-    """
+def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server, field, words):
+    """A field that the user set, or that verdicts need, is refused with the remedy."""
     genrm.rollouts()
     score = f"score in.jsonl --request-field {field}"
-    assert words in call(score, *judge_server.flags).ended(code).err
+    assert words in call(score, *judge_server.flags).ended(4).err
 
 
 def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
@@ -126,18 +91,3 @@ def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
 def test_values_are_json_or_text(text, field):
     """The first equals sign separates; NaN is no JSON."""
     assert parse_request_field(text) == field
-
-
-def test_servers_that_contradict_each_other_end_it():
-    """A field is never renamed back, and what is not sent changes nothing."""
-    form = RequestForm("m")
-    planned = {"max_tokens": 9, "temperature": 0.6}
-    assert form.learn(RefusedField("max_tokens", True, "max_completion_tokens"), planned)
-    assert not form.learn(RefusedField("max_completion_tokens", True, "max_tokens"), planned)
-    assert not form.learn(RefusedField("max_tokens", True), planned)
-    assert not form.learn(RefusedField("temperature", True), planned, fixed=["temperature"])
-    other = RequestForm("m")
-    other.recall(str(form))
-    renamed = {"max_completion_tokens": 9, "temperature": 0.6}
-    assert other.adapt(planned) == form.adapt(planned) == renamed
-    assert json.loads(str(other)) == {"max_tokens": "max_completion_tokens"}
