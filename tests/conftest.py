@@ -170,12 +170,8 @@ def s3(s3_endpoint: str, no_real_aws: None, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def aws(s3: str) -> dict[str, str]:
     """Give the environment of a process that reaches the S3 server."""
-    credentials = {"AWS_ACCESS_KEY_ID": "AKTEST", "AWS_SECRET_ACCESS_KEY": "SKTEST-never-shown"}
-    return {
-        **credentials,
-        "AWS_ENDPOINT_URL": s3,
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION")
+    return {name: os.environ[name] for name in names} | {"AWS_ENDPOINT_URL": s3}
 
 
 @pytest.fixture(scope="session")

@@ -24,9 +24,12 @@ from bench.simulation.replay import DenseVerdicts, Estimated, dense_verdicts, re
 from bench.simulation.replay_goals import replay_goal
 from bench.simulation.world import JudgeModel
 
-from genrm_cli.catalog import ESTIMATORS, STRATEGIES
+from genrm_cli.catalog import STRATEGIES
 
 STRATEGIES_SHOWN = ("circular", "all_pairs", "ring")
+GROUPS = 4_000  # with the simulated judge, of so many rollouts
+SIZE = 16
+SEED = 0
 ESTIMATORS_SHOWN = ("simple_tiebreaker", "adaptive")
 
 
@@ -49,16 +52,9 @@ def with_error(number: Estimated, sign: str = "") -> str:
 
 def iter_simulated(given: argparse.Namespace) -> Iterator[str]:
     """Yield the table of the simulated judge."""
-    yield f"{given.groups:,} groups of {given.n}, seed {given.seed}"
-    rows = simulate(
-        JudgeModel(),
-        given.n,
-        plans_of(given.n, given),
-        given.estimator,
-        groups=given.groups,
-        seed=given.seed,
-    )
-    for row in rows:
+    yield f"{GROUPS:,} groups of {SIZE}"
+    plans = plans_of(SIZE, given)
+    for row in simulate(JudgeModel(), SIZE, plans, ESTIMATORS_SHOWN, groups=GROUPS, seed=SEED):
         yield (
             f"{row.strategy:10} {row.estimator:18} {row.calls:4}  correlation "
             f"{row.correlation:.3f} ±{row.correlation_error:.3f}"
@@ -72,7 +68,7 @@ def iter_replayed(judge: str, dense: DenseVerdicts, given: argparse.Namespace) -
     # A plan asks no comparison twice, and leaves verdicts that connect the rollouts.
     most = n * (n - 1) - 2 * n
     plans = [plan for plan in plans_of(n, given) if plan.repeats == 1 and plan.calls <= most]
-    for row in replay(dense, plans, given.estimator, seed=given.seed):
+    for row in replay(dense, plans, ESTIMATORS_SHOWN, seed=SEED):
         yield (
             f"{row.strategy:10} {row.estimator:18} {row.calls:4}  "
             f"agreement {with_error(row.agreement)}  gain {with_error(row.gain, '+')}"
@@ -85,7 +81,7 @@ def iter_goal(judge: str, dense: DenseVerdicts, given: argparse.Namespace) -> It
     yield f"{judge}: {groups} groups of {n}"
     most = n * (n - 1) // 2
     budgets = sorted({min(count, most) for count in given.calls or (n, 3 * n // 2, 2 * n)})
-    for row in replay_goal(dense, given.goal, budgets, seed=given.seed):
+    for row in replay_goal(dense, given.goal, budgets, seed=SEED):
         equal = row.equal_calls
         yield (
             f"{given.goal} {row.calls:4} calls  found {with_error(row.found)}  rings "
@@ -113,13 +109,9 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("file", nargs="?")
-    parser.add_argument("--n", type=int, default=16)
-    parser.add_argument("--groups", type=int, default=4_000)
     parser.add_argument("--calls", type=int, nargs="+")
     parser.add_argument("--strategy", nargs="+", choices=STRATEGIES, default=STRATEGIES_SHOWN)
-    parser.add_argument("--estimator", nargs="+", choices=ESTIMATORS, default=ESTIMATORS_SHOWN)
     parser.add_argument("--goal", choices=("best", "pair"))
-    parser.add_argument("--seed", type=int, default=0)
     return parser.parse_args(arguments)
 
 

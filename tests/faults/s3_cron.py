@@ -20,18 +20,16 @@ from genrm_cli.storage.encoding.codec import unpack
 
 PREFIX = "rl/env/"
 JOURNAL_PREFIX = "rl/_genrm/journal/"
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "AKTEST",
-    "AWS_SECRET_ACCESS_KEY": "SKTEST",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
 
 
 class Cron:
     """A bucket that runs work on, each on the machine it is told to."""
 
-    def __init__(self, folder: Path, bucket: Any, s3: DisturbedS3, judge: JudgeServer) -> None:
+    def __init__(
+        self, folder: Path, bucket: Any, s3: DisturbedS3, judge: JudgeServer, aws: dict[str, str]
+    ) -> None:
         self.s3 = s3
+        self._access = aws | {"AWS_ENDPOINT_URL": s3.url}
         self.judge = judge
         self.bucket = bucket.name
         self.client = bucket.client
@@ -124,10 +122,6 @@ class Cron:
     def asked(self) -> int:
         """How often the judge was asked."""
         return int(self.judge.stats()["requests"])
-
-    @property
-    def _access(self) -> dict[str, str]:
-        return CREDENTIALS | {"AWS_ENDPOINT_URL": self.s3.url}
 
     def _listed(self, prefix: str) -> list[Json]:
         pages = self.client.get_paginator("list_objects_v2").paginate(

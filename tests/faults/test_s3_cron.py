@@ -18,10 +18,10 @@ DISTURBANCES = (
 
 
 @pytest.fixture
-def cron(tmp_path, s3_bucket, disturbed_s3, judge_server, monkeypatch):
+def cron(tmp_path, s3_bucket, disturbed_s3, judge_server, aws, monkeypatch):
     """Give a test an empty bucket, a healthy judge and a first machine."""
     monkeypatch.chdir(tmp_path)
-    return Cron(tmp_path, s3_bucket, disturbed_s3, judge_server)
+    return Cron(tmp_path, s3_bucket, disturbed_s3, judge_server, aws)
 
 
 def lease_of_another_machine(expiry_s):
