@@ -26,7 +26,7 @@ def preview(folder, lines, **given):
 
 def test_a_run_whose_groups_all_have_one_rollout_is_no_success():
     """It wrote nothing but nulls: exit code 6, unless a number was set for such rollouts or all may
-    stay unscored.
+    stay unscored. So did one whose rollouts have no response, which no grouping helps.
     """
     alone = RunMetrics(
         rollouts=2,
@@ -35,6 +35,11 @@ def test_a_run_whose_groups_all_have_one_rollout_is_no_success():
         unscored_reasons=Counter({Reason.ALONE: 2}),
     )
     with pytest.raises(TooManyUnscoredError, match="2 of 2 rollouts are alone in their group"):
+        refuse_unscored(alone, totals_of(alone), settings_from())
+    refuse_unscored(alone, totals_of(alone), settings_from(max_unscored=1.0))
+    alone.statuses["unscored"] = 2
+    alone.unscored_reasons = Counter({Reason.NO_RESPONSE: 2})
+    with pytest.raises(TooManyUnscoredError, match="no rollout has a reward, of 2: 2 × it has no"):
         refuse_unscored(alone, totals_of(alone), settings_from())
     refuse_unscored(alone, totals_of(alone), settings_from(max_unscored=1.0))
     alone.unscored_reasons.clear()

@@ -133,17 +133,22 @@ def refuse_unscored_share(
             advise(),
             ".",
         )
+    kept = (Reason.ALONE, Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
+    counts = [
+        (Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept
+    ]
+    reasons = "; ".join(
+        f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1])
+    )
     if of.unscored_share > most:
-        kept = (Reason.ALONE, Reason.NOT_IN_TRIAL, Reason.SUPERSEDED)
-        counts = [
-            (Reason(code), count) for code, count in of.unscored_reasons.items() if code not in kept
-        ]
-        reasons = "; ".join(
-            f"{count} × {code.text}" for code, count in sorted(counts, key=lambda each: -each[1])
-        )
         unscored = round(of.unscored_share * in_groups)
         raise TooManyUnscoredError(
             f"{unscored} of {in_groups} rollouts in groups are unscored, more than ",
             SettingRef("max_unscored", most),
             f" allows: {reasons}. See them with `genrm report`; run again to ask about failures.",
+        )
+    if most < 1 and counts and of.unscored == of.rollouts:  # each in a group of its own, too
+        raise TooManyUnscoredError(
+            f"no rollout has a reward, of {of.rollouts:,}: {reasons}. `genrm validate` shows how "
+            "the input is read."
         )
