@@ -11,8 +11,9 @@ each rollout of a group.
     )
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from genrm_cli.catalog import listed
 from genrm_cli.errors import UsageError
@@ -24,11 +25,27 @@ from genrm_cli.rewards.diversity import ngram_clusters
 from genrm_cli.scorer import Scorer, run_blocking
 from genrm_cli.settings.kinds import did_you_mean
 
-rank_rewards = rank_values
 consistency_rewards = consistency_values
 complementarity_rewards = complementarity_values
 
 _METHODS = ("ngram", "llm")
+
+
+def rank_rewards(
+    rewards: Sequence[float | None], ties: Literal["mean", "order"] = "mean"
+) -> list[float | None]:
+    """Return the rank of each reward of a group, 0 for the lowest and 1 for the highest; None stays
+    None.
+
+    Equal rewards have the mean of their ranks; with `order`, the first in the group has the lower
+    one. A single reward has rank 1.
+
+    Raises:
+        UsageError: a reward is NaN, which has no rank; a missing one is None.
+    """
+    if any(reward is not None and math.isnan(reward) for reward in rewards):
+        raise UsageError("a reward is NaN; expected a number, or None for a missing reward.")
+    return rank_values(rewards, ties)
 
 
 def scale_by_diversity(
@@ -46,7 +63,7 @@ def scale_by_diversity(
 
     Args:
         rewards: a number or a dictionary of numbers for each text, none below 0: a share of a
-            negative reward would pay for copies. All parts are divided.
+            negative reward would pay for copies. All parts are divided; a missing one is None.
         texts: the responses of one group.
         method: `ngram` compares wording, offline; `llm` asks a judge which responses take the same
             approach, and blocks until it has answered.
@@ -81,9 +98,9 @@ def scale_by_diversity(
     for reward, cluster in zip(rewards, clusters, strict=True):
         size = clusters.count(cluster)
         if isinstance(reward, Mapping):
-            scaled.append({name: value / size for name, value in reward.items()})
+            scaled.append({name: _share(value, size) for name, value in reward.items()})
         else:
-            scaled.append(reward / size)
+            scaled.append(_share(reward, size))
     return scaled, clusters
 
 
@@ -106,14 +123,18 @@ def _judged_clusters(
     return [after + at if number is None else number for at, number in enumerate(found.numbers)]
 
 
-def _refuse_negative(components: Mapping[str, float]) -> None:
+def _share(value: float | None, size: int) -> float | None:
+    return None if value is None else value / size
+
+
+def _refuse_negative(components: Mapping[str, float | None]) -> None:
     for name, value in components.items():
-        if value < 0:
+        if value is not None and not value >= 0:  # NaN, too
             raise UsageError(f"{name} is {value:g}; expected 0 or more: shift it by a constant.")
 
 
-def merge(*rewards: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Join the components of each rollout from several reward functions.
+def merge(*rewards: Sequence[Mapping[str, float | None]]) -> list[dict[str, float | None]]:
+    """Join the components of each rollout from several reward functions; a missing one is None.
 
     Raises:
         UsageError: two functions give one rollout a component of the same name, a component is
@@ -122,9 +143,9 @@ def merge(*rewards: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     if len({len(each) for each in rewards}) > 1:
         sizes = ", ".join(str(len(each)) for each in rewards)
         raise UsageError(f"the rewards are of groups of {sizes} rollouts; expected one group.")
-    merged: list[dict[str, float]] = []
+    merged: list[dict[str, float | None]] = []
     for parts in zip(*rewards, strict=True):
-        components: dict[str, float] = {}
+        components: dict[str, float | None] = {}
         for part in parts:
             _refuse_negative(part)
             for name, value in part.items():

@@ -1,5 +1,7 @@
 """Rewards of a trainer's own functions: scaled by diversity, ranked and merged."""
 
+import math
+
 import pytest
 
 import genrm_cli as genrm
@@ -46,6 +48,22 @@ def test_negative_rewards_are_refused():
         genrm.scale_by_diversity([-1.0, -1.0], texts)
     with pytest.raises(genrm.UsageError, match=r"length is -0\.5"):
         genrm.merge([{"length": -0.5}], [{"a": 1.0}])
+
+
+def test_a_missing_reward_stays_missing_and_nan_is_none():
+    """A reward of None, as `score` gives, has no share and no rank; NaN would put the others out of
+    order.
+    """
+    texts = ["aaaa bbbb", "cccc dddd"]
+    assert genrm.scale_by_diversity([None, 1.0], texts)[0] == [None, 1.0]
+    assert genrm.merge([{"a": None}], [{"b": 1.0}]) == [{"a": None, "b": 1.0}]
+    assert genrm.rank_rewards([0.5, None, 0.1]) == [1.0, None, 0.0]
+    for refused in (
+        lambda: genrm.rank_rewards([3.0, math.nan, 1.0]),
+        lambda: genrm.scale_by_diversity([math.nan, 1.0], texts),
+    ):
+        with pytest.raises(genrm.UsageError, match=r"reward is (NaN|nan); expected"):
+            refused()
 
 
 def test_a_judge_may_say_which_responses_take_one_approach(judge_server):
