@@ -1,7 +1,7 @@
 """Count a finished group: its verdicts, judges, components and rewards."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from genrm_cli.groups.group import JudgedGroup
 from genrm_cli.groups.plan import GroupPlan
@@ -18,7 +18,7 @@ from genrm_cli.metrics.run_metrics import (
 )
 from genrm_cli.metrics.verdict_counts import FailingText, VerdictCounts
 from genrm_cli.settings.components import Source
-from genrm_cli.verdicts import Failure, Outcome, Reason
+from genrm_cli.verdicts import Failure, Reason
 
 
 def count_whole_group(
@@ -56,7 +56,7 @@ def count_group(
     metrics.add_measures(measures)
     if rewards.halves is not None:
         metrics.half_plans.add(rewards.halves)
-    failed = _failures(outcome for _, outcome in judged.results)
+    failed = sum(isinstance(outcome.result, Failure) for _, outcome in judged.results)
     metrics.failed_requests.add(failed, len(judged.results))
     if failed:
         _count_failing(metrics, judged)
@@ -96,10 +96,6 @@ def _count_failing(metrics: RunMetrics, judged: JudgedGroup) -> None:
         cause = own.most_common(1)[0][0]
         text = FailingText(own.total(), shown[index], cause)
         metrics.add_failing(f"{judged.key} [{index}]", text)
-
-
-def _failures(outcomes: Iterable[Outcome]) -> int:
-    return sum(isinstance(outcome.result, Failure) for outcome in outcomes)
 
 
 def _count_rewards(metrics: RunMetrics, judged: JudgedGroup, rewards: GroupRewards) -> None:

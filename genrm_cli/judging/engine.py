@@ -183,7 +183,7 @@ class CachedJudge:
                 return replace(earlier.result(), from_journal=True)
             admitted = await self.admit()  # its caller left: this request takes over
             if admitted is None:
-                return self._stopped()
+                return _not_asked(f"stopped by {self.stopped_by}")
             slot = admitted
         recent = self._recall_recent(key)
         if recent is not None:
@@ -204,15 +204,13 @@ class CachedJudge:
                 answered.cancel()
 
     async def _ask_and_keep(self, request: JudgeRequest, slot: Slot) -> Outcome:
-        journal = self._journal
-        if journal is None:
-            key, outcome = await self._judge.ask(request, slot)
+        key, outcome = await self._judge.ask(request, slot)
+        if self._journal is None:
             self._remember(key, replace(outcome))  # its caller may drop the reply
             return outcome
-        key, outcome = await self._judge.ask(request, slot)
         if isinstance(outcome.result, Failure) and outcome.result.kind == FailureKind.NOT_ASKED:
             return outcome
-        outcome = await journal.record(key, self._judge.label, outcome)
+        outcome = await self._journal.record(key, self._judge.label, outcome)
         self._remember(key, outcome)
         return outcome
 
@@ -221,9 +219,6 @@ class CachedJudge:
             if len(self._recent) >= _RECENT:
                 self._recent.popitem(last=False)
             self._recent[key] = outcome
-
-    def _stopped(self) -> Outcome:
-        return _not_asked(f"stopped by {self.stopped_by}")
 
 
 def _not_asked(detail: str) -> Outcome:

@@ -376,16 +376,7 @@ class RemoteJudge:
             pass
         finally:
             self._budget.calls -= self._turns - outcome.turns
-        if isinstance(outcome.result, Failure) and outcome.result.partial is not None:
-            outcome.result = outcome.result.partial
-        if outcome.result is _NOT_ASKED:
-            outcome.result = Failure(
-                FailureKind.NOT_ASKED, f"not asked to the end: stopped by {self.pool.stopped_by}"
-            )
-            if loop_time_s() >= gives_up_at_s:
-                outcome.result = Failure(
-                    FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
-                )
+        outcome.result = self._concluded(outcome.result, gives_up_at_s)
         outcome.latency_s = loop_time_s() - started_s
         if isinstance(outcome.result, Failure):
             self._give_up_on_lists(request, outcome.result)
@@ -393,6 +384,21 @@ class RemoteJudge:
             outcome.shortened = sent.chars
             self.gives_verdicts = True
         return request.key, outcome
+
+    def _concluded(self, result: Judgment | Failure, gives_up_at_s: float) -> Judgment | Failure:
+        """Return what an asking has come to: the grades of a reply that leaves some out, or why it
+        was not asked to the end.
+        """
+        if isinstance(result, Failure) and result.partial is not None:
+            return result.partial
+        if result is not _NOT_ASKED:
+            return result
+        if loop_time_s() >= gives_up_at_s:
+            return Failure(
+                FailureKind.TIMEOUT, "the comparison took longer than comparison_timeout"
+            )
+        stopped = f"not asked to the end: stopped by {self.pool.stopped_by}"
+        return Failure(FailureKind.NOT_ASKED, stopped)
 
     def _give_up_on_lists(self, request: JudgeRequest, failure: Failure) -> None:
         """End the run if all lists fail alike from the beginning: each has many responses, and
