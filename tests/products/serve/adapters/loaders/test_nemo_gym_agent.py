@@ -5,6 +5,7 @@ import json
 from collections import namedtuple
 
 import pytest
+import yaml
 from genrm_process import Genrm
 from served import gym_response, serving
 from test_nemo_gym_server import in_gym
@@ -15,6 +16,19 @@ SAID = (
     "That sounds really hard, and it makes sense that you feel this way. What is it like for you?"
 )
 Request = namedtuple("Request", "cookies")
+NAMES = """
+env: {{resources_servers: {{env: {{entrypoint: app.py, host: 127.0.0.1, port: {}}}}}}}
+model: {{responses_api_models: {{model: {{entrypoint: app.py, host: 127.0.0.1, port: {}}}}}}}
+"""
+AGENT = """
+entrypoint: app.py
+host: 127.0.0.1
+port: 1
+name: agent
+resources_server: {type: resources_servers, name: env}
+model_server: {type: responses_api_models, name: model}
+max_steps: 20
+"""
 
 
 async def answer(request):
@@ -40,23 +54,11 @@ async def play(env_port, rows):
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    entry = {"entrypoint": "app.py", "host": "127.0.0.1"}
-    model = entry | {"port": runner.addresses[0][1]}
-    names = {
-        "env": {"resources_servers": {"env": entry | {"port": env_port}}},
-        "model": {"responses_api_models": {"model": model}},
-    }
-    given = entry | {
-        "port": 1,
-        "name": "agent",
-        "resources_server": {"type": "resources_servers", "name": "env"},
-        "model_server": {"type": "responses_api_models", "name": "model"},
-        "max_steps": 20,
-    }
+    names = OmegaConf.create(NAMES.format(env_port, runner.addresses[0][1]))
     agent = GymnasiumAgent.model_construct(
-        config=GymnasiumAgentConfig.model_validate(given),
+        config=GymnasiumAgentConfig.model_validate(yaml.safe_load(AGENT)),
         server_client=ServerClient.model_construct(
-            head_server_config=None, global_config_dict=OmegaConf.create(names)
+            head_server_config=None, global_config_dict=names
         ),
     )
     try:

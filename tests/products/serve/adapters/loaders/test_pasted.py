@@ -145,6 +145,25 @@ def load_as_openrlhf(path):
     return names[loading.name](path)
 
 
+ENV = """
+skip_venv_if_present: true
+uv_venv_dir: {}/installed
+head_server: {{host: 127.0.0.1, port: {}}}
+genrm_serve:
+  resources_servers:
+    genrm_serve: {{genrm_url: "{}", num_rollouts_per_prompt: 3, port: {}}}
+"""
+POLICY = """
+policy_model:
+  responses_api_models:
+    openai_model:
+      entrypoint: app.py
+      openai_base_url: http://127.0.0.1:9
+      openai_api_key: none
+      openai_model: policy
+"""
+
+
 @pytest.mark.loader("nemo_gym", "ray")
 def test_nemo_gym(served, tmp_path):
     """Both commands run: the servers start in processes of their own, and its client gets rewards
@@ -152,35 +171,17 @@ def test_nemo_gym(served, tmp_path):
 
     What would install a server's requirements is told that they are there; the rest of `env.yaml`
     is the user's."""
-    import yaml
-
     head, model = free_ports(2)
-    servers = (
+    for server in (
         "resources_servers/genrm_serve",
         "responses_api_agents/simple_agent",
         "responses_api_models/openai_model",
-    )
-    for server in servers:
+    ):
         (tmp_path / "installed" / server).mkdir(parents=True)
         (tmp_path / "installed" / server / ".venv").symlink_to(sys.prefix)
-    own = {"genrm_url": served.url, "num_rollouts_per_prompt": 3}
-    policy = {
-        "entrypoint": "app.py",
-        "openai_base_url": served.url,
-        "openai_api_key": "none",
-        "openai_model": "policy",
-    }
-    environment = {
-        "skip_venv_if_present": True,
-        "uv_venv_dir": str(tmp_path / "installed"),
-        "head_server": {"host": "127.0.0.1", "port": head},
-        "genrm_serve": {"resources_servers": {"genrm_serve": own | {"port": model}}},
-    }
     (tmp_path / "resources_servers").mkdir()
-    (tmp_path / "env.yaml").write_text(yaml.safe_dump(environment))
-    (tmp_path / "policy.yaml").write_text(
-        yaml.safe_dump({"policy_model": {"responses_api_models": {"openai_model": policy}}})
-    )
+    (tmp_path / "env.yaml").write_text(ENV.format(tmp_path, head, served.url, model))
+    (tmp_path / "policy.yaml").write_text(POLICY)
     copy, start = block("NeMo Gym", "console", "").removeprefix("$ ").split("\n$ ")
     environ = os.environ | {
         "PYTHONUNBUFFERED": "1",

@@ -46,26 +46,27 @@ def make_batch(groups, version=0, extra=None, **columns):
     )
 
 
+CONFIG = """
+actor_rollout_ref: {rollout: {n: 3, val_kwargs: {n: 1}}}
+reward:
+  custom_reward_function: {path: null, name: compute_score}
+  sandbox_fusion: {url: null}
+  reward_manager:
+    source: importlib
+    name: GenrmRewardManager
+    module: {path: "pkg://genrm_cli.adapters.verl", name: genrm}
+"""
+
+
 def load_manager(url, **genrm):
     """Load the manager as verl (0.9.1) does from its configuration."""
     from omegaconf import OmegaConf
     from verl.trainer.ppo.reward import load_reward_manager
 
-    settings = {
-        "actor_rollout_ref": {"rollout": {"n": SIZE, "val_kwargs": {"n": 1}}},
-        "reward": {
-            "custom_reward_function": {"path": None, "name": "compute_score"},
-            "sandbox_fusion": {"url": None},
-            "reward_manager": {
-                "source": "importlib",
-                "name": "GenrmRewardManager",
-                "module": {"path": "pkg://genrm_cli.adapters.verl", "name": "genrm"},
-            },
-            "genrm": {"url": url, **genrm},
-        },
-    }
+    config = OmegaConf.create(CONFIG)
+    config.reward.genrm = {"url": url, **genrm}
     decoder = SimpleNamespace(decode=lambda ids, skip_special_tokens: bytes(ids.tolist()).decode())
-    return load_reward_manager(OmegaConf.create(settings), decoder)
+    return load_reward_manager(config, decoder)
 
 
 @pytest.fixture
