@@ -30,12 +30,13 @@ def verdicts_of(number):
     return verdicts
 
 
-def of_a_file(groups):
-    """Return the calibration that `genrm score` fits to these groups."""
-    statistics = CalibrationStatistics()
-    for number in groups:
-        statistics.add_group(SIZE, verdicts_of(number))
-    return statistics.fit()
+@pytest.fixture
+def begin(tmp_path):
+    """Begin a running calibration on the same journal, as a server does that begins again."""
+    with Journal(str(tmp_path / "j.sqlite")) as journal:
+        yield lambda judge="judge", half_life=NEVER: RunningCalibration(
+            journal.sums, judge, half_life
+        )
 
 
 def add_groups(running, groups):
@@ -46,50 +47,43 @@ def add_groups(running, groups):
     return running
 
 
-def test_it_is_that_of_a_file_with_the_same_groups(tmp_path):
+def test_it_is_that_of_a_file_with_the_same_groups(begin):
     """Over a restart, too; the record says how many groups and comparisons it rests on."""
-    with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge", NEVER)
-        add_groups(running, range(30))
-        running.flush()
-    with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge", NEVER)
-        record = add_groups(running, range(30, 48))
-    wanted = of_a_file(range(48))
-    assert record.groups == 48
-    assert record.comparisons == 48 * 12
-    assert running.fitted.gap_bias == pytest.approx(wanted.gap_bias)
-    assert running.fitted.weights == pytest.approx(wanted.weights)
-    assert running.fitted.noise.slope == pytest.approx(wanted.noise.slope)
+    add_groups(begin(), range(30)).flush()
+    record = add_groups(begin(), range(30, 48))
+    statistics = CalibrationStatistics()
+    for number in range(48):
+        statistics.add_group(SIZE, verdicts_of(number))
+    wanted = statistics.fit()
+    assert (record.groups, record.comparisons) == (48, 48 * 12)
+    assert record.fitted.gap_bias == pytest.approx(wanted.gap_bias)
+    assert record.fitted.weights == pytest.approx(wanted.weights)
+    assert record.fitted.noise.slope == pytest.approx(wanted.noise.slope)
 
 
-def test_variances_of_rewards_count_from_the_next_group_on(tmp_path):
+def test_variances_of_rewards_count_from_the_next_group_on(begin):
     """A group's rewards are known only after its verdicts were added; a repeated group has none to
     add.
     """
-    with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge", NEVER)
-        assert running.add(b"1", SIZE, verdicts_of(1))
-        running.add_variance(0.5)
-        running.refitted()
-        assert running.fitted.reward_variance is None
-        assert not running.add(b"1", SIZE, verdicts_of(1))
-        running.add(b"2", SIZE, verdicts_of(2))
-        running.add_variance(1.5)
-        running.refitted()
-        assert running.fitted.reward_variance == pytest.approx(0.5)
-        add_groups(running, [3])
-        assert running.fitted.reward_variance == pytest.approx(1.0)
+    running = begin()
+    assert running.add(b"1", SIZE, verdicts_of(1))
+    running.add_variance(0.5)
+    running.refitted()
+    assert running.fitted.reward_variance is None
+    assert not running.add(b"1", SIZE, verdicts_of(1))
+    running.add(b"2", SIZE, verdicts_of(2))
+    running.add_variance(1.5)
+    running.refitted()
+    assert running.fitted.reward_variance == pytest.approx(0.5)
+    add_groups(running, [3])
+    assert running.fitted.reward_variance == pytest.approx(1.0)
 
 
-def test_a_group_counts_once(tmp_path):
+def test_a_group_counts_once(begin):
     """However often it is judged, before and after a restart; under another name it counts anew."""
-    with Journal(str(tmp_path / "j.sqlite")) as journal:
-        running = RunningCalibration(journal.sums, "judge", NEVER)
-        add_groups(running, [1, 1, 2])
-        running.flush()
-        assert add_groups(RunningCalibration(journal.sums, "judge", NEVER), [2, 1, 3]).groups == 3
-        assert add_groups(RunningCalibration(journal.sums, "another judge", NEVER), [2]).groups == 1
+    add_groups(begin(), [1, 1, 2]).flush()
+    assert add_groups(begin(), [2, 1, 3]).groups == 3
+    assert add_groups(begin("another judge"), [2]).groups == 1
 
 
 def test_it_is_fitted_again_as_it_grows():
@@ -100,24 +94,22 @@ def test_it_is_fitted_again_as_it_grows():
         assert record.groups >= (number + 1) / 1.051
 
 
-def test_a_judge_that_changes_is_noticed(tmp_path):
+def test_a_judge_that_changes_is_noticed(begin):
     """Its verdicts before the change fade: by a half with each half-life, also over a restart."""
-    first, second = (
+    half_life = 120.0  # 10 groups
+    before, after = (
         dict.fromkeys(verdicts_of(0), verdict) for verdict in (Verdict(5, 1, 1), Verdict(1, 5, 6))
     )
-    with Journal(str(tmp_path / "j.sqlite")) as journal:
-        for number in range(100):
-            if number % 20 == 0:
-                running = RunningCalibration(journal.sums, "judge", 120.0)  # 10 groups
-            running.add(bytes([number]), SIZE, first)
-            if number % 20 == 19:
-                running.flush()
-        assert running.comparisons == pytest.approx(12 / (1 - 0.5**0.1), rel=0.01)
-        for number in range(100, 150):
-            running.add(bytes([number]), SIZE, second)
+    for life in range(5):
+        running = begin(half_life=half_life)
+        for number in range(20):
+            running.add(bytes([life, number]), SIZE, before)
         running.flush()
-        changed = RunningCalibration(journal.sums, "judge", 120.0).fitted
-    assert changed.gap_bias < -2
+    assert running.comparisons == pytest.approx(12 / (1 - 0.5**0.1), rel=0.01)
+    for number in range(50):
+        running.add(bytes([number]), SIZE, after)
+    running.flush()
+    assert begin(half_life=half_life).fitted.gap_bias < -2
 
 
 def moved(cell, groups=400):
