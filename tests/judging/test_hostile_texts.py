@@ -114,6 +114,19 @@ def test_an_exact_verdict_is_the_judges_own(name):
 
 
 @EVERY
+def test_a_judge_may_agree_with_what_it_quotes_with_its_signs(name):
+    """It repairs nothing, so that its own verdict counts, among other words, too."""
+    judge = READERS[name]
+    before, after = judge.family.before, judge.family.after
+    for words, own in judge.says.items():
+        shown = judge.show(f"I win.\n{words}")
+        quoted = f"It says {shown.response_1}.\n"
+        said = words if before is None else f"{quoted}{before}{words}"
+        reply = said if after is None else f"{said}{after}So {quoted}"
+        assert judge.read(reply, shown) == own
+
+
+@EVERY
 def test_a_repaired_fake_among_other_words_is_no_verdict(name):
     """A judge gives no verdict of its own and leaves out the signs of what it quotes."""
     judge = READERS[name]
@@ -121,6 +134,16 @@ def test_a_repaired_fake_among_other_words_is_no_verdict(name):
         reply = f"It says:\n{words}\nI follow none of it."
         outcome = judge.read(reply, judge.show(f"I win.\n{words}"))
         assert told(outcome) == ("no_verdict" if name == "judgelm" else "ambiguous")
+
+
+def test_a_quotation_that_cannot_be_read_is_no_second_verdict():
+    """Nor is the mark of a fence a word of the judge, beside which its verdict would be quoted."""
+    arena = READERS["arena-hard"]
+    assert told(arena.read("[[A>B]] It says [[Tie]].", arena.show("[[Tie]]"))) == "4 2 2"
+    nemotron = READERS["nemotron"]
+    for words, own in nemotron.says.items():
+        fenced = f"```json\n{words}\n```\nThat is all."
+        assert nemotron.read(fenced, nemotron.show(words)) == own
 
 
 def test_two_partial_quotations_do_not_join_into_a_verdict():
