@@ -1,6 +1,5 @@
 """`--record`: what was served becomes files that report, export and score read."""
 
-import random
 import time
 from collections import Counter
 
@@ -92,43 +91,23 @@ def test_files_are_rotated_and_whole_on_s3(serve, genrm, s3_bucket, aws):
 
 
 @pytest.mark.slow
-def test_score_agrees_with_what_was_served_once_a_thousand_comparisons_are_in(
-    serve, genrm, judge_server
-):
-    """`genrm score` over the recorded lines asks nothing, and its rewards are within .2 of the
-    served ones.
-
-    The judge is as noisy as can be, and half of the groups are served after a restart, which
-    continues the calibration. Earlier groups fade in a server, and not in `genrm score`; without
-    fading, the largest difference is .09."""
-    judge_server.behave(verdict="hash")
-    generator = random.Random(7)
-    # Within whole rings the judge's preference for a position cancels out; within a ring and a half
-    # it does not.
-    plan = "--no-probe --ring-k 1.5 --journal serve.journal.sqlite"
-    served_rewards = {}
-    judged = 0
-    for half in (range(35), range(35, 70)):
-        with serve(f"{plan} --record served --record-every 1h --drain 1s") as served:
-            for number in half:
-                given = [f"{number}/{n} " + "word " * generator.randrange(40) for n in range(16)]
-                reply = served.group(messages=f"Why {number}?", responses=given)
-                judged += len(reply["comparisons"])
-                if judged >= 1_000:
-                    served_rewards |= dict(zip(given, reply["rewards"], strict=True))
-            assert served.terminate() == 0
-    assert len(served_rewards) > 300
+def test_score_asks_nothing_about_what_was_served(serve, genrm, judge_server):
+    """Over the recorded lines, with the journal of the server; how near its rewards are is in
+    `test_running_calibration.py`.
+    """
+    plan = "--no-probe --journal serve.journal.sqlite"
+    with serve(f"{plan} --record served --drain 1s") as served:
+        for name in ("one", "two"):
+            served.group(**group(name))
+        assert served.terminate() == 0
     lines = lines_in(genrm.folder / "served")
     for line in lines:
         del line["reward"], line["genrm"]
-    path = genrm.write("rollouts.jsonl", lines)
+    genrm.write("rollouts.jsonl", lines)
     asked = judge_server.stats()["requests"]
-    genrm.run("score", path.name, *judge_flags(judge_server.base_url), *plan.split()).ended(0)
+    flags = (*judge_flags(judge_server.base_url), *plan.split())
+    genrm.run("score", "rollouts.jsonl", *flags).ended(0)
     assert judge_server.stats()["requests"] == asked
-    scored = read_lines(genrm.folder / "rollouts.scored.jsonl")
-    rewards = {line["completion"]: line["reward"] for line in scored}
-    worst = max(abs(rewards[text] - reward) for text, reward in served_rewards.items())
-    assert 0 < worst < 0.2
 
 
 def test_rounds_of_equal_responses_are_counted_once(served):

@@ -166,25 +166,6 @@ def test_attempts_at_a_group_never_mix(served, judge_server):
     assert left.reply().is_success
 
 
-def what_nemo_rl_reads(results):
-    """Restate what NeMo RL 7ea279ab takes from verified rows: rewards, masks, and GDPO's columns.
-
-    Source: `_extract_mask_sample_flags` and the end of `run_async_nemo_gym_rollout` in
-    `nemo_rl/experience/rollouts.py`; `extract_reward_components`, `build_reward_component_columns`
-    and `validate_reward_components_match_scalar` in `nemo_rl/environments/nemo_gym.py`."""
-    masked = [
-        bool((result.get("instance_config") or {}).get("mask_sample", False)) for result in results
-    ]
-    components = [result.get("reward_components") or None for result in results]
-    for result, own in zip(results, components, strict=True):
-        assert own is None or sum(own.values()) == pytest.approx(
-            result["reward"], rel=1e-5, abs=1e-6
-        )
-    names = {name for own in components for name in own or ()}
-    columns = {name: [(own or {}).get(name, 0.0) for own in components] for name in names}
-    return [float(result["reward"]) for result in results], masked, columns
-
-
 def test_a_reply_names_components_and_their_means(composed):
     """For trainers that keep rewards apart: each response has its own values."""
     reply = composed.group(messages="Why?", responses=texts(3, "named"))
@@ -198,18 +179,26 @@ def test_a_reply_names_components_and_their_means(composed):
 def test_nemo_rl_masks_a_rollout_without_a_reward(composed):
     """A blank response is masked, its placeholders are the means of its siblings, and no judge has
     failed.
-    """
+
+    Source: what NeMo RL 7ea279ab reads in `_extract_mask_sample_flags` and the end of
+    `run_async_nemo_gym_rollout` (`nemo_rl/experience/rollouts.py`), and GDPO in
+    `build_reward_component_columns` and `validate_reward_components_match_scalar`
+    (`nemo_rl/environments/nemo_gym.py`)."""
     given = enumerate(["", *texts(3, "composed")])
     rows = [gym_row(76, place, text, cohort_size=4) for place, text in given]
     rows[0]["instance_config"] = {"kept": 1}
     replies = post_all(composed, "/verify", rows)
-    rewards, masked, columns = what_nemo_rl_reads(replies)
-    assert masked == [True, False, False, False]
+    rewards = [reply["reward"] for reply in replies]
     assert rewards[0] == pytest.approx(sum(rewards[1:]) / 3)
     assert len(set(rewards)) == 4
-    assert set(columns) == {"genrm", "win_rate", "limits"}
-    for values in columns.values():
-        assert values[0] == pytest.approx(sum(values[1:]) / 3)
+    components = [reply["reward_components"] for reply in replies]
+    for reward, own in zip(rewards, components, strict=True):
+        assert sum(own.values()) == pytest.approx(reward, rel=1e-5, abs=1e-6)
+    assert set().union(*components) == {"genrm", "win_rate", "limits"}
+    for name in ("genrm", "win_rate", "limits"):
+        placeholder, *others = (own.get(name, 0.0) for own in components)
+        assert placeholder == pytest.approx(sum(others) / 3)
+    assert not any("instance_config" in reply for reply in replies[1:])
     assert "blank" in replies[0]["failure_reason"]
     assert "_ng_failure_class" not in replies[0]
     assert replies[0]["instance_config"] == {"kept": 1, "mask_sample": True}

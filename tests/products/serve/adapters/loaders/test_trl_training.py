@@ -1,5 +1,5 @@
-"""What a tiny policy learns from the server's rewards: what the judge prefers, and not to write
-verdicts.
+"""What a tiny policy learns from the server's rewards: not to write verdicts. A whole training that
+makes a better model is `products/export/loaders/test_training_page.py`.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from genrm_process import PACKAGE_ROOT, Genrm
+from genrm_process import PACKAGE_ROOT
 from judge_behaviour import find_responses
 from served import serving
 from small_server import answering_each, completion
@@ -76,23 +76,6 @@ def judge(request):
     return completion(f"{said}\nSo I decide.\n{verdict}")
 
 
-def exact_judge(request):
-    """Answer as a judge that prefers the response with more fine words."""
-    if (shown := find_responses(request["messages"])) is None:
-        return completion("[[A]]")
-    first, second = (text.count(" fine") for text in shown)
-    return completion("[[C]]" if first == second else "[[A]]" if first > second else "[[B]]")
-
-
-def train_on_server(folder, judge_):
-    """Train on the rewards of a server with a judge."""
-    (folder / "serve").mkdir()
-    with answering_each(judge_) as (url, _):
-        flags = ("--base-url", f"{url}/v1", "--model", "judge", "--profile", "mt-bench")
-        with serving(Genrm(folder / "serve"), *flags, "--no-probe") as server:
-            return train(folder, "genrm", server.url)
-
-
 def shares_of(part, calls):
     """Return which share of the words hold a text, in the first steps and in the last ones."""
     assert len(calls) == STEPS
@@ -104,21 +87,16 @@ def shares_of(part, calls):
     return shares
 
 
-def test_a_policy_learns_what_an_oracle_teaches(tmp_path):
-    """With a judge that is right, GRPO reaches what it reaches on the counts that the judge
-    compares.
-    """
-    began, oracle = shares_of(" fine", train(tmp_path, "fine"))
-    _, ended = shares_of(" fine", train_on_server(tmp_path, exact_judge))
-    assert began < 0.4 < 0.9 < oracle
-    assert ended > oracle - 0.05
-
-
-def test_a_policy_that_may_write_verdicts_does_not_learn_to(tmp_path):
+def test_a_policy_that_may_write_verdicts_does_not_learn_to(genrm, tmp_path):
     """GRPO unlearns labels on the server's rewards, although the same policy learns nothing else
     when paid for them.
     """
     began, ended = shares_of("[[", train(tmp_path, "labels"))
     assert began < 0.6 < 0.95 < ended
-    began, ended = shares_of("[[", train_on_server(tmp_path, judge))
+    flags = ("--model", "judge", "--profile", "mt-bench", "--no-probe")
+    with (
+        answering_each(judge) as (url, _),
+        serving(genrm, "--base-url", f"{url}/v1", *flags) as server,
+    ):
+        began, ended = shares_of("[[", train(tmp_path, "genrm", server.url))
     assert ended < began / 2

@@ -1,8 +1,8 @@
 """Train a tiny policy that can write verdicts: `train_grpo.py STEPS ROWS PAID FOLDER`; torchrun
 starts it twice.
 
-It is paid by the server at `GENRM_SERVE_URL` (`genrm`), or for labels or fine words, as controls.
-Prints a JSON object for each call of the reward function, with the rank."""
+It is paid by the server at `GENRM_SERVE_URL` (`genrm`), or for `labels`, as a control. Prints a
+JSON object for each call of the reward function, with the rank."""
 
 import json
 import sys
@@ -20,7 +20,6 @@ WORDS = (*LABELS, " fine", " plain", " um")
 SPECIAL = ("<end>", "<pad>", "<unk>")
 QUESTIONS = ("Why?", "How?", "When?", "Who?")
 STEPS, ROWS, PAID, FOLDER = sys.argv[1:]
-PAID_WORDS = {"genrm": (), "labels": LABELS, "fine": (" fine",)}[PAID]
 
 
 class ShownReward(GenrmReward):
@@ -28,8 +27,8 @@ class ShownReward(GenrmReward):
 
     async def __call__(self, prompts, completions, **columns):
         """Score, and print."""
-        if PAID_WORDS:
-            scored = [float(sum(map(text.count, PAID_WORDS))) for text in completions]
+        if PAID == "labels":
+            scored = [float(sum(map(text.count, LABELS))) for text in completions]
         else:
             scored = await super().__call__(prompts, completions, **columns)
         ranks = torch.distributed
@@ -73,7 +72,7 @@ arguments = GRPOConfig(
 )
 GRPOTrainer(
     LlamaForCausalLM(config),
-    reward_funcs=ShownReward("http://127.0.0.1:9" if PAID_WORDS else None),
+    reward_funcs=ShownReward("http://127.0.0.1:9" if PAID == "labels" else None),
     args=arguments,
     train_dataset=Dataset.from_dict({"prompt": list(QUESTIONS), "prompt_id": [0, 1, 2, 3]}),
     processing_class=PreTrainedTokenizerFast(
