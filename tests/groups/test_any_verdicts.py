@@ -187,13 +187,13 @@ def test_any_verdicts_give_a_run_that_ends():
 
 
 @pytest.mark.slow
-def test_a_thousand_runs_end():
+def test_many_runs_end():
     """The same claim, on more draws."""
-    check_runs(range(1_000))
+    check_runs(range(250))
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("part", range(1, 10))
+@pytest.mark.parametrize("part", range(10))
 def test_ten_thousand_runs_end(part):
     """The same claim, on more draws than a minute allows."""
     check_runs(range(1_000 * part, 1_000 * (part + 1)))

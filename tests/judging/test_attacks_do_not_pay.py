@@ -42,13 +42,16 @@ def test_a_sample_of_hostile_texts_does_not_pay(name):
         assert paid_by(attack, list(islice(texts, 2))) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("number", "name"), list(enumerate(READERS)))
-def test_hostile_texts_do_not_pay(number, name):
-    """A sixth of them for each family, and all its own, with every habit of a judge, under half of
-    the estimators; every other family with two rings.
+@pytest.mark.parametrize(
+    "part", [pytest.param(0, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.weekly)]
+)
+def test_hostile_texts_do_not_pay(number, name, part):
+    """A twelfth of them for each family, and half of its own, with every habit of a judge, under
+    half of the estimators; every other family with two rings.
     """
-    texts = [*CORPUS[number % 6 :: 6], *(iter_own(name) if name in FAMILIES else ())]
+    own = [*iter_own(name)][part // 6 :: 2] if name in FAMILIES else []
+    texts = [*CORPUS[(number + part) % 12 :: 12], *own]
     rings = 1 + number % 2
     estimators = tuple(ESTIMATORS)[number // 2 % 2 :: 2]
     for habit in HABITS:
