@@ -4,6 +4,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
+from answering_judge import AnsweringJudge
 from opened_judge import PLAN, judge_pairs, open_judge, pair
 
 from genrm_cli.groups.group import Group
@@ -14,7 +15,7 @@ from genrm_cli.judging.engine import CachedJudge, JudgeSet, LexicalJudge
 from genrm_cli.judging.pacing.endpoint import Endpoint
 from genrm_cli.judging.pacing.limit import Limit
 from genrm_cli.judging.pacing.pool import Slot
-from genrm_cli.judging.requests import JudgeRequest, PairwisePrompt, Prompt
+from genrm_cli.judging.requests import PairwisePrompt, Prompt
 from genrm_cli.pairing.pairs import PairingPlan
 from genrm_cli.rollouts.rollout import Rollout, Text, Turn
 from genrm_cli.verdicts import Failure, FailureKind, Outcome, Verdict
@@ -24,33 +25,28 @@ NOWHERE = JudgeClient("http://127.0.0.1:9/v1", None, 1, 1)
 ALL_PAIRS = GroupPlan(PairingPlan("all_pairs"), (JudgePlan("m"),))
 
 
-class SlowJudge:
+class SlowJudge(AnsweringJudge):
     """A judge that admits a limited number of requests, in all and at a time, and knows some
     answers.
     """
 
     def __init__(self, at_once, *, admits=10**6, knows=()):
-        self.stopped_by: str | None = None
-        self.prepared = 0
-        self.asked: list[str] = []
+        super().__init__(lambda request: MIDDLING.result)
+        self.prepared = self.at_once = self.most_at_once = 0
         self.order: list[Prompt] = []
-        self.at_once = self.most_at_once = 0
         self._slots = asyncio.Semaphore(at_once)
         self._slot = Slot(Endpoint("nowhere", NOWHERE, Limit(1)), 0.0, on_trial=False)
         self._admits = admits
         self._known = {f"Question {number}?" for number in knows}
 
-    def prepare(self, shown, judge_idx):
-        """Keep the prompt."""
-        del judge_idx
+    def prepare(self, prompt, judge_idx):
+        """Count the requests."""
         self.prepared += 1
-        return JudgeRequest(shown)
+        return super().prepare(prompt, judge_idx)
 
     def recall(self, requests):
         """Return an answer to the questions that it knows."""
-        return [
-            MIDDLING if each.prompt.conversation[0][1] in self._known else None for each in requests
-        ]
+        return [MIDDLING if question_of(each) in self._known else None for each in requests]
 
     async def admit(self, lane=None, since_s=0.0):
         """Admit when there is room, until enough were admitted."""
@@ -70,11 +66,15 @@ class SlowJudge:
         try:
             for _ in range(5):
                 await asyncio.sleep(0)
-            self.asked.append(request.prompt.conversation[0][1])
+            return await super().ask(request, slot)
         finally:
             self.at_once -= 1
             self._slots.release()
-        return MIDDLING
+
+
+def question_of(request):
+    """Return the question of a request."""
+    return request.prompt.conversation[0][1]
 
 
 def group_of(size, prompt="Why?"):
@@ -140,7 +140,9 @@ def test_known_answers_are_not_asked():
     """A comparison that the judge recalls needs no slot; all others are asked once."""
     judge = SlowJudge(4, knows=tuple(range(0, 20, 2)))
     assert len(asyncio.run(judge_pairs(range(20), judge))) == 20
-    assert sorted(judge.asked) == sorted(f"Question {number}?" for number in range(1, 20, 2))
+    assert sorted(map(question_of, judge.asked)) == sorted(
+        f"Question {number}?" for number in range(1, 20, 2)
+    )
 
 
 def test_after_a_stop_the_rest_is_recalled_or_fails_as_not_asked():

@@ -11,7 +11,7 @@ from genrm_cli.verdicts import Failure, Judgment, Outcome
 class AnsweringJudge:
     """Answers as a function says, and keeps what it was asked."""
 
-    stopped_by = None
+    stopped_by: str | None = None
 
     def __init__(self, answer: Callable[[JudgeRequest], Judgment | Failure]) -> None:
         self.asked: list[JudgeRequest] = []
