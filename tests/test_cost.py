@@ -40,6 +40,7 @@ COSTS = {
     "serve": (462, 80, 241, 421, 140),
     "collect": (450, 120, 210, 601, 0),
 }
+SLOW = ("resume", "serve")  # what they cost beside `score` is mostly the same
 _CODES = {json.loads.__code__: "JSON parses", fold.__code__: "texts folded"}
 _BUILTINS = {
     "loads": "JSON parses",
@@ -169,7 +170,7 @@ def runs(call, genrm, judge_server):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "resume")) for kind in COSTS]
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in SLOW)) for kind in COSTS]
 )
 def test_comparisons_cost_no_more_than_they_did(runs, kind, monkeypatch):
     """Statements, commits, parses, hashes and folds stay within a tenth above the known figures."""

@@ -218,9 +218,8 @@ def test_every_example_of_the_help_runs(workplace, call, judge_server, s3_bucket
             call("score", words[words.index("-o") + 1], "--offline")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "README")) for n in COMMANDS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_runs(
     name,
     workplace,

@@ -98,7 +98,7 @@ def test_the_order_of_lines_that_are_numbered_does_not_matter(tmp_path):
     But for rounding: what is known of the judge is a sum over the groups, in the order in which
     they come."""
     for name in ["rollouts.jsonl", "episodes.jsonl"]:
-        for strategy in ["ring", "circular", "all_pairs"]:
+        for strategy in ["ring", "all_pairs"]:
             lines = read_lines(SAMPLE_DATA / name)
             shuffled = lines[:]
             random.Random(7).shuffle(shuffled)

@@ -2,7 +2,7 @@
 the rewards.
 """
 
-from itertools import cycle, islice
+from itertools import cycle
 
 import pytest
 from attacked_groups import HABITS, OTHER, Attack
@@ -39,7 +39,7 @@ def test_a_sample_of_hostile_texts_does_not_pay(name):
     texts = cycle([*iter_own(name), *CORPUS[::5]])
     for habit in HABITS:
         attack = Attack(name, habit, groups=25, rings=1, estimators=("adaptive",))
-        assert paid_by(attack, list(islice(texts, 2))) == []
+        assert paid_by(attack, [next(texts)]) == []
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(READERS)))

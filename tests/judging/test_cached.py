@@ -80,7 +80,7 @@ def test_a_cancelled_run_keeps_every_answer(judge_server, journal):
     async def use(opened):
         told = []
         assert opened.journaled is not None
-        for start, reported in ((0, 0), (50, 1), (100, 10), (150, 25)):
+        for start, reported in ((0, 0), (50, 1), (100, 10)):
             run = asyncio.create_task(
                 judge_pairs(range(start, start + 50), opened.journaled, told.append)
             )

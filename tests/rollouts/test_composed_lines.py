@@ -88,12 +88,12 @@ def check(seeds):
 
 def test_lines_of_unknown_writers_are_read_right_or_refused():
     """Neither gold, reasoning nor an old turn is judged, and nothing of the policy is lost."""
-    counts = check(range(400))
-    assert counts["read"] >= 40
-    assert counts["proposed"] >= 20
+    counts = check(range(200))
+    assert counts["read"] >= 20
+    assert counts["proposed"] >= 10
 
 
 @pytest.mark.weekly
 def test_lines_of_20000_unknown_writers_are_read_right_or_refused():
     """The same claim, for many more."""
-    check(range(400, 20_400))
+    check(range(200, 20_200))

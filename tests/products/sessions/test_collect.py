@@ -158,16 +158,16 @@ def test_a_failed_session_is_no_episode(tmp_path, judge_server):
     reward.
     """
     judge_server.behave(chat=CHAT, fault={"status": 400, "body": "{}"}, fault_share=0.3)
-    options = options_for(tmp_path, policy=agent(judge_server), episodes=8)
+    options = options_for(tmp_path, policy=agent(judge_server), episodes=4)
     with pytest.raises(TooManyUnscoredError, match="policy_failed"):
         run_sessions(options, probe=False)
     episodes = read(tmp_path)
     failures = read(tmp_path, "run_failures.jsonl")
-    assert len(episodes) + len(failures) == 24
+    assert len(episodes) + len(failures) == 12
     assert {record["metadata"]["end_reason"] for record in failures} == {"policy_failed"}
     assert {record["reward"] for record in failures} == {None}
     judge_server.behave(chat=CHAT)
-    assert run_sessions(options, probe=False).summary["episodes_written"] == 24
+    assert run_sessions(options, probe=False).summary["episodes_written"] == 12
     assert read(tmp_path, "run_failures.jsonl") == []
 
 
