@@ -108,6 +108,15 @@ def test_a_grade_that_failed_is_missing(judged, judge_server):
     assert scored.code == 0
 
 
+def test_a_grade_that_was_replaced_is_no_failure(judged, judge_server):
+    """The request counts as failed, and the component does not."""
+    judge_server.behave(script=[{"content": "I would say four."}])
+    scored = judged(completions(LONG, SHORT), RUBRIC + SAFE, max_extra=1.0)
+    assert scored.rewards == [1.0, 0.25]
+    assert scored.metrics["failures"] == 1
+    assert scored.metrics["component_failures"] == {}
+
+
 def test_the_scenario_is_told_to_the_judge(judged, judge_server):
     """Goal and constraints stand in the background of every question about an episode, each its
     own.
