@@ -24,7 +24,7 @@ pytest_plugins = [
     "judge_server_fixture",
     "s3_disturber_fixture",
     "s3_stores_fixture",
-    "scored_components",
+    "scored_here",
     "served_fixture",
     "trainers_fixture",
     "trainers_table",

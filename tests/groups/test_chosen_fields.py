@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 import pytest
-from scored_components import LEXICAL, completions, judge, last_messages, refusals, settings_of
+from scored_here import LEXICAL, completions, judge, last_messages, refusals, settings_of
 
 from genrm_cli.groups.compile import compile_plan
 from genrm_cli.jobs.compare_request import parse_request

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gym_oracle import shown_by_gym
-from scored_components import gym_line, said
+from scored_here import gym_line, said
 
 import genrm_cli as genrm
 from genrm_cli.judging.lookup import profile_of

@@ -1,7 +1,7 @@
 """Components that need no judge of their own, and what they become, from the line to the reward."""
 
 import pytest
-from scored_components import LEXICAL, completions, settings_of
+from scored_here import LEXICAL, completions, settings_of
 
 from genrm_cli.errors import UsageError
 from genrm_cli.groups.check import check_settings

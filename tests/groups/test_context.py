@@ -5,7 +5,7 @@ wire.
 from functools import partial
 
 import pytest
-from scored_components import completions, judge, settings_of
+from scored_here import completions, judge, settings_of
 
 from genrm_cli.jobs.context import new_run
 from genrm_cli.jobs.previews.shown_requests import iter_shown_requests

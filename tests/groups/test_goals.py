@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 from genrm_process import make_rollouts
-from scored_components import dry_run, judge, refusals
+from scored_here import dry_run, judge, refusals
 
 from genrm_cli.groups.compile import compile_plan
 

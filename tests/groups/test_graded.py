@@ -7,7 +7,7 @@ texts of about the same length into one cluster."""
 import json
 
 import pytest
-from scored_components import LEXICAL, completions, judge, refusals, run, settings_of
+from scored_here import LEXICAL, completions, judge, refusals, run, settings_of
 
 from genrm_cli.groups.check import check_settings
 from genrm_cli.groups.graders import graders_in

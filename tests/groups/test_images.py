@@ -7,7 +7,7 @@ import sqlite3
 from functools import partial
 
 import pytest
-from scored_components import completions
+from scored_here import completions
 
 from genrm_cli.groups.group import Group
 from genrm_cli.verdicts import Reason

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from genrm_process import make_rollouts
-from scored_components import LEXICAL, run, settings_of
+from scored_here import LEXICAL, run, settings_of
 
 import genrm_cli as genrm
 from genrm_cli.errors import InputError

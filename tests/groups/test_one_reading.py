@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from scored_components import LEXICAL, completions, settings_of
+from scored_here import LEXICAL, completions, settings_of
 
 from genrm_cli.groups.asking.begin import begin_group
 from genrm_cli.groups.asking.shown import shown_to_judges

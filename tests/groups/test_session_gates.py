@@ -5,7 +5,7 @@ constraints.
 import json
 
 import pytest
-from scored_components import LEXICAL, completions, last_messages
+from scored_here import LEXICAL, completions, last_messages
 
 KIND = "What is it like for you?"
 LONG = "It is because of the tide, and because of the moon. " * 6

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 
 import pytest
-from scored_components import LEXICAL, completions, dry_run, gym_line, said
+from scored_here import LEXICAL, completions, dry_run, gym_line, said
 
 from genrm_cli.catalog import ESTIMATORS, STRATEGIES
 from genrm_cli.pairing.pairs import PairingPlan

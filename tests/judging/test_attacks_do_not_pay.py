@@ -9,7 +9,7 @@ from attacked_groups import HABITS, OTHER, Attack
 from hostile_corpus import BAD, CORPUS, iter_own
 from judge_families import FAMILIES
 from reply_readers import READERS
-from scored_components import completions
+from scored_here import completions
 
 from genrm_cli.catalog import ESTIMATORS
 

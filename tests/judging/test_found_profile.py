@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from scored_components import completions
+from scored_here import completions
 from small_server import answering_each, completion
 
 from genrm_cli.judging.lookup import PROFILES

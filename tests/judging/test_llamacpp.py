@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from scored_components import completions
+from scored_here import completions
 
 MODEL = "/models/SmolLM2-135M-Instruct.Q4_1.gguf"
 LONG = "because of the tide " * 400

@@ -5,7 +5,7 @@ from importlib.resources import files
 from itertools import product
 
 import pytest
-from scored_components import LEXICAL
+from scored_here import LEXICAL
 
 from genrm_cli.products.sessions.rules.guard import guard, read_patterns
 from genrm_cli.rollouts.rollout import Turn
