@@ -283,23 +283,42 @@ def _refused_by_openai(request: Json, messages: Sequence[Json]) -> Refusal | Non
     and guide.
     """
     for name, value in request.items():
-        if name in _OPENAI_UNSUPPORTED:
-            said = f"'{name}' is not supported with this model.{_OPENAI_UNSUPPORTED[name]}"
+        if name == "max_tokens":
+            said = (
+                f"'{name}' is not supported with this model. Use 'max_completion_tokens' instead."
+            )
             return _unsupported("parameter", name, said)
         if name == "temperature" and value != 1:
-            hint = "Only the default (1) value is supported."
-            return _unsupported("value", name, f"'{name}' does not support {value} {_WITH} {hint}")
+            said = (
+                f"'{name}' does not support {value} with this model. Only the default (1) "
+                "value is supported."
+            )
+            return _unsupported("value", name, said)
+        if name in (
+            "top_p",
+            "presence_penalty",
+            "frequency_penalty",
+            "logprobs",
+            "top_logprobs",
+            "logit_bias",
+        ):
+            return _unsupported("parameter", name, f"'{name}' is not supported with this model.")
         if name == "reasoning_effort" and value not in ("low", "high"):
-            hint = "Supported values are: 'low', 'medium', 'high'."
-            said = f"'{name}' does not support '{value}' {_WITH} {hint}"
+            said = (
+                f"'{name}' does not support '{value}' with this model. Supported values are: "
+                "'low', 'medium', 'high'."
+            )
             return _unsupported("value", name, said)
         if name not in _OPENAI_FIELDS:
-            said = f"Unknown parameter: '{name}'."
-            return Refusal(400, _INVALID, said, name, "unknown_parameter")
+            return Refusal(
+                400, _INVALID, f"Unknown parameter: '{name}'.", name, "unknown_parameter"
+            )
     for place, message in enumerate(messages):
         if (role := message.get("role")) not in USUAL_ROLES:
-            hint = "Supported values are: 'system', 'assistant', 'user', 'tool'."
-            said = f"Invalid value: '{role}'. {hint}"
+            said = (
+                f"Invalid value: '{role}'. Supported values are: 'system', 'assistant', "
+                "'user', 'tool'."
+            )
             return Refusal(400, _INVALID, said, f"messages[{place}].role", "invalid_value")
     return None
 
@@ -309,15 +328,14 @@ def _unsupported(what: str, name: str, said: str) -> Refusal:
 
 
 _INVALID = "invalid_request_error"
-_WITH = "with this model."
-_SAMPLING = ("top_p", "presence_penalty", "frequency_penalty", "logprobs", "top_logprobs")
-# With what the API adds.
-_OPENAI_UNSUPPORTED = dict.fromkeys((*_SAMPLING, "logit_bias"), "") | {
-    "max_tokens": " Use 'max_completion_tokens' instead."
-}
 _OPENAI_FIELDS = {
-    *("model", "messages", "temperature", "max_completion_tokens", "reasoning_effort"),
-    *("response_format", "seed"),
+    "model",
+    "messages",
+    "temperature",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "response_format",
+    "seed",
 }
 
 

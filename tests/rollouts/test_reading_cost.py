@@ -1,10 +1,14 @@
-"""What reading a line costs, counted: the prompt of a task is read once."""
+"""What reading a line costs: the prompt of a task is read once, and any text in linear time."""
 
 import json
 import sys
 from collections import Counter
+from contextlib import suppress
+
+from linear_time import LINEAR, growth
 
 from genrm_cli.rollouts.formats import recognise
+from genrm_cli.rollouts.rollout import UnreadableRecordError
 
 
 def calls_while_reading(lines):
@@ -41,3 +45,15 @@ def test_the_prompt_of_a_task_is_read_once():
     assert calls_while_reading(chats)["_read_message"] == 1
     texts = [{"prompt": "Why is it so green?", "completion": f"Answer {i}."} for i in range(8)]
     assert calls_while_reading(texts)["_read_prompt"] == 1
+
+
+def test_a_long_text_that_no_format_knows_takes_linear_time():
+    """Whatever it holds: it is looked through for sentences and code."""
+
+    def read(text):
+        record = {"prompt": "Why?", "completion": "So it is.", "kept": text}
+        with suppress(UnreadableRecordError):
+            recognise(record).read(record)
+
+    for unit in ("x", "a ", "a(", "; ", "} ", "\\n"):
+        assert growth(read, unit) <= LINEAR, unit

@@ -40,8 +40,7 @@ _UNSPACED = late_pattern(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff
 # Arguments are JSON texts.
 _ESCAPE = late_pattern(r'\\[nrt"\\]')
 _TOKEN = late_pattern(r"[\u3040-\u30ff\u3400-\u9fff]|\w+")
-# Two lines, a call, or the end of a statement or a block.
-_CODE = late_pattern(r"\S.*\n.*\S|\w\([^)]*\)|[;{]\s*\Z|\s\}\s*\Z", re.DOTALL)
+_CALL = late_pattern(r"\w\(")  # without what closes it: looking for that takes quadratic time
 # Dates and times have three words or more, such as `Mon Nov 24 10:00`.
 _TIME = late_pattern(
     r"(?:[A-Z][a-z]{2,8},? ){1,2}\d|\d{1,4}[-/. ](?:\d|[A-Z][a-z]{2})|\d{1,2}:\d\d"
@@ -69,11 +68,20 @@ class FoundText(NamedTuple):
 
 def is_prose(text: str) -> bool:
     """Whether a text is a sentence or code, not just an identifier, a time or a category."""
-    if _CODE.search(text):
+    if _is_code(text):
         return True
     words = sum(1 for word in text.split() if _LETTERS.search(word))
     words += len(_UNSPACED.findall(text)) // 2
     return words >= _LEAST_WORDS and not (len(text) < _SHOWN_CHARS and _TIME.match(text))
+
+
+def _is_code(text: str) -> bool:
+    """Whether a text has two lines, a call, or the end of a statement or a block."""
+    ending = text.rstrip()
+    is_block = ending.endswith("}") and ending[-2:-1].isspace()
+    if is_block or ending.endswith((";", "{")) or "\n" in text.strip():
+        return True
+    return _CALL.search(text, 0, max(0, text.rfind(")"))) is not None
 
 
 def iter_texts_by_path(
