@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 from pathlib import Path
 
+import httpx
 import pytest
 from served import texts, verify_row
 
@@ -50,41 +51,29 @@ async def post(client, path, body):
 
 
 def make_server(url, **settings):
-    """Make the resources server from its folder and its settings, as `gym env start` does; its ASGI
-    application.
-    """
-    from nemo_gym.config_types import maybe_get_server_instance_config
+    """Make the resources server from its folder and its settings; its ASGI application."""
     from omegaconf import OmegaConf
 
     spec = importlib.util.spec_from_file_location("app", FOLDER / "app.py")
     app = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(app)
-    loaded = OmegaConf.load(FOLDER / "configs" / "genrm_serve.yaml")
-    instance, error = maybe_get_server_instance_config("genrm_serve", loaded.genrm_serve)
-    assert instance is not None, error
-    given = OmegaConf.to_container(loaded.genrm_serve.resources_servers.genrm_serve)
+    loaded = OmegaConf.load(FOLDER / "configs" / "genrm_serve.yaml").genrm_serve
+    given = OmegaConf.to_container(loaded.resources_servers.genrm_serve)
     given |= {"host": "127.0.0.1", "port": 1, "name": "genrm_serve", "genrm_url": url, **settings}
     config = app.GenrmServe.model_fields["config"].annotation.model_validate(given)
     return app.GenrmServe(config=config, server_client=client_of("127.0.0.1", 1)).setup_webserver()
 
 
 def verify(url, rows, **settings):
-    """Start the resources server, send the rows at once, and return what comes back."""
-    import uvicorn
+    """Send rows to the resources server at once, and return what comes back."""
 
     async def verify_all():
-        server = uvicorn.Server(
-            uvicorn.Config(make_server(url, **settings), port=0, log_level="warning")
-        )
-        running = asyncio.ensure_future(server.serve())
-        while not server.started:
-            await asyncio.sleep(0.01)
-        client = client_of(*server.servers[0].sockets[0].getsockname())
-        try:
-            return await asyncio.gather(*(post(client, "/verify", each) for each in rows))
-        finally:
-            server.should_exit = True
-            await running
+        transport = httpx.ASGITransport(make_server(url, **settings))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://gym", timeout=None
+        ) as client:
+            asked = [client.post("/verify", json=each) for each in rows]
+            return [reply.json() for reply in await asyncio.gather(*asked)]
 
     return in_gym(verify_all())
 
