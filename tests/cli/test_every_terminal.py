@@ -7,46 +7,11 @@ import re
 import pytest
 from screens import Shown
 from terminals import on_terminal, stopped_on_terminal
+from tried_commands import TRIED
 
 from genrm_cli.commands import read_commands
 
 WIDTHS = (40, 60, 80)
-JUDGE = "--base-url URL --model m --no-journal"
-# What each command prints when it works and when it is refused.
-COMMANDS = {
-    "validate": ("in.jsonl", "in.jsonl bad.jsonl", "bad.jsonl"),
-    "score": (
-        "in.jsonl --offline --force",
-        f"in.jsonl {JUDGE} --force",
-        f"in.jsonl {JUDGE} --force --quick",
-        f"in.jsonl {JUDGE} --force --dry-run",
-        "in.jsonl other.jsonl --offline --force",
-        "none.jsonl",
-        "--force-all",
-    ),
-    "show": ("in.scored.jsonl", "in.jsonl --as-judge", "in.jsonl --group none"),
-    "compare": ("-p q? one two --offline", f"-p q? one two {JUDGE}", "-p q? one"),
-    "batch": ("none.jsonl --base-url URL", "in.jsonl"),
-    "report": ("in.scored.jsonl --force", "in.jsonl"),
-    "export": ("in.scored.jsonl --to trl-dpo -o out.jsonl --force", "in.jsonl --to nothing"),
-    "rank": (
-        "in.jsonl other.jsonl --offline --force",
-        f"in.jsonl other.jsonl {JUDGE} --force",
-        "in.jsonl",
-    ),
-    "eval": ("pairs.jsonl --offline --force", f"pairs.jsonl {JUDGE} --force", "in.jsonl --offline"),
-    "collect": ("samples --scripted-policy good -o demo.jsonl --force", "none.toml"),
-    "review": ("in.scored.jsonl", "in.jsonl"),
-    "demo": ("", "in.jsonl"),
-    "init": ("--help-all",),  # it asks on a terminal: its own test answers
-    "config": ("--ring-k 2", "--ring-k many"),
-    "trust": (".", "none"),
-    "formats": ("", "none"),
-    "profiles": ("", "nemotron", "none"),
-    "guide": ("running", "none"),
-    "journal": ("in.jsonl",),
-    "serve": ("--help-all", "--listen nowhere"),
-}
 # Exact texts, which the terminal breaks where it likes.
 EXACT = {("show", "in.jsonl"), ("profiles", "nemotron")}
 # A page that is formatted, and a table with excerpts of long texts.
@@ -72,16 +37,17 @@ def tried(genrm, call, judge_server):
     genrm.write("pairs.jsonl", [{**pair, "category": each} for each in categories])
     genrm.write("bad.jsonl", [{"Frage": question, "x": 1}, {"日本": question}])
     call("score in.jsonl other.jsonl --offline").ended(0)
+    judge = f"--base-url {judge_server.base_url} --model m --no-journal"
     return [
-        (name, *line.replace("URL", judge_server.base_url).split())
-        for name, lines in COMMANDS.items()
+        (name, *line.replace("JUDGE", judge).split())
+        for name, lines in TRIED.items()
         for line in ("--help", *lines)
     ]
 
 
 def test_every_command_is_tried():
-    """A new command comes with its line in the table."""
-    assert set(COMMANDS) == set(read_commands())
+    """A new command comes with its lines."""
+    assert set(TRIED) == set(read_commands())
 
 
 def is_whole(row):

@@ -11,7 +11,7 @@ from genrm_cli.typed_json import from_json
 
 MARK = {"size_bytes": 1, "upload": None, "mtime_ns": 1}
 NEEDED = {"setting": "ring_k", "at_best": 2.0, "expected": 3.5, "at_worst": None}
-MODEL = Origin("model", "m", "flag")
+GIVEN = [Origin("model", "m", "flag"), Origin("probe", False, "flag")]
 
 
 def record(mean=None, interval=None, **more):
@@ -37,15 +37,15 @@ def record(mean=None, interval=None, **more):
         (record(0.3, [0.2, 0.4]), "genrm report 'my run.scored.jsonl'"),
         (
             record(0.3, [0.2, 0.4], rings_needed=NEEDED),
-            "genrm score in.jsonl --model m --ring-k 3.5",
+            "genrm score in.jsonl --model m --no-probe --ring-k 3.5",
         ),
-        (record(0.9, [0.85, 0.95], partial=True), "genrm score in.jsonl --model m"),
+        (record(0.9, [0.85, 0.95], partial=True), "genrm score in.jsonl --model m --no-probe"),
     ],
     ids=["high", "fair", "unknown", "low and no help", "low", "stopped"],
 )
 def test_the_next_command_follows_the_account(run, line):
     """Export what can be trained on, ask more where that helps, go on after a stop, else look."""
-    assert list(next_command(run, "in.jsonl", [MODEL])) == [f"next: {line}"]
+    assert list(next_command(run, "in.jsonl", GIVEN)) == [f"next: {line}"]
 
 
 def test_lines_on_stdout_have_no_next_command():
