@@ -1,4 +1,6 @@
-"""The fixture `judge_server`: a real judge process on loopback, reset before each test."""
+"""The fixtures `judge_server`, a real judge process on loopback that is reset before each test, and
+`call_judged`, the command with it.
+"""
 
 import http.client
 import json
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from genrm_process import Call, Finished
 from polling import LIMIT_S
 
 SERVER_PATH = Path(__file__).with_name("judge_server.py")
@@ -180,6 +183,16 @@ def judge_server(judge_process: JudgeServer) -> JudgeServer:
     """Give a test a judge with its usual behaviour and all counters at zero."""
     judge_process.restore()
     return judge_process
+
+
+@pytest.fixture
+def call_judged(call: Call, judge_server: JudgeServer) -> Call:
+    """Give a test the command with the flags that name the judge."""
+
+    def run(*arguments: object, **more: Any) -> Finished:
+        return call(*arguments, *judge_server.flags, **more)
+
+    return run
 
 
 @pytest.fixture

@@ -134,10 +134,10 @@ def test_a_failed_comparison_is_no_number(compare, judge_server):
 
 
 @pytest.mark.parametrize(("responses", "rewards"), [([], []), ([{}], [3.0])])
-def test_compat_answers_for_one_response_or_none(call, judge_server, responses, rewards):
+def test_compat_answers_for_one_response_or_none(call_judged, judge_server, responses, rewards):
     """The reply of Gym, without asking the judge, not even by a probe."""
     stdin = json.dumps({"conversation_history": [], "response_objs": responses}).encode()
-    finished = call(f"compare - {COMPAT}", *judge_server.flags, stdin=stdin).ended(0)
+    finished = call_judged(f"compare - {COMPAT}", stdin=stdin).ended(0)
     assert finished.err == ""
     nothing = dict.fromkeys(("comparison_results", "metrics"))
     assert json.loads(finished.out) == {"rewards": rewards, **nothing}

@@ -37,10 +37,10 @@ def test_a_person_gets_tables(genrm, call):
     assert genrm.names() == {PAIRS}
 
 
-def test_a_machine_gets_one_object_and_a_file(genrm, call, judge_server, write_pairs):
+def test_a_machine_gets_one_object_and_a_file(genrm, call_judged, write_pairs):
     """--json prints what -o writes, in one line; the probe is not among the calls."""
     write_pairs(5)
-    finished = call("eval pairs.jsonl --json -o m.json", *judge_server.flags).ended(0)
+    finished = call_judged("eval pairs.jsonl --json -o m.json").ended(0)
     assert finished.out.count(b"\n") == 1
     printed = json.loads(finished.out)
     assert printed == genrm.json("m.json")
@@ -122,23 +122,23 @@ def test_cells_share_their_calls_and_go_on(genrm, call, judge_server, write_pair
     assert again["cost_unit"] == "tokens"
 
 
-def test_a_cell_that_fails_leaves_the_others(genrm, call, judge_server, write_pairs, write_grid):
+def test_a_cell_that_fails_leaves_the_others(genrm, call_judged, write_pairs, write_grid):
     """Its reason is in the result and its exit code is that of the command."""
     write_pairs(1)
     gone = 'name = "gone"\njudge_id = "gone"\nbase_url = ["http://127.0.0.1:9/v1"]\n'
     write_grid(f'[[cell]]\nname = "good"\n[[cell]]\n{gone}')
     words = f"{EVAL} --profile nemotron --give-up-after 0.1 --retries 0 --grid grid.toml"
-    call(words, "-o", "out.json", *judge_server.flags).ended(6)
+    call_judged(words, "-o", "out.json").ended(6)
     found = genrm.json("out.json")
     assert [cell["name"] for cell in found["cells"]] == ["good"]
     assert [(cell["name"], cell["exit_code"]) for cell in found["failed"]] == [("gone", 6)]
 
 
-def test_cells_that_the_probe_refuses_say_why(call, judge_server, write_pairs):
+def test_cells_that_the_probe_refuses_say_why(call_judged, judge_server, write_pairs):
     """Each is told of by its name, with what is wrong with the judge's reply."""
     write_pairs(1)
     judge_server.behave(fault={"content": "Both are nice."})
-    done = call("eval pairs.jsonl --compare-modes", *judge_server.flags).ended(4)
+    done = call_judged("eval pairs.jsonl --compare-modes").ended(4)
     for mode in ("pairwise", "listwise"):
         assert f"judging {mode}: the judge cannot be used" in done.err
     assert "Both are nice" in done.err

@@ -19,12 +19,12 @@ def logged(path):
     return {line["event"]: line for line in lines}
 
 
-def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
+def test_a_run_is_logged_from_plan_to_end(genrm, call_judged):
     """The log holds what was planned, what the probe found, and how the run ended; the plan is also
     said aloud.
     """
     genrm.rollouts(2, 3)
-    finished = call("score in.jsonl --log-json events.jsonl", *judge_server.flags).ended(0)
+    finished = call_judged("score in.jsonl --log-json events.jsonl").ended(0)
     events = logged(genrm.folder / "events.jsonl")
     assert [*events][:4] == ["judge", "plan", "probing", "probe"]
     assert [*events][-1] == "end"
@@ -35,14 +35,14 @@ def test_a_run_is_logged_from_plan_to_end(genrm, call, judge_server):
     assert "6 comparisons: 6 calls to make, at most 12 if comparisons fail, about " in finished.err
 
 
-def test_an_outage_is_told_as_it_happens(genrm, call, judge_server):
+def test_an_outage_is_told_as_it_happens(genrm, call_judged, judge_server):
     """When the judge dies the log and the terminal tell which endpoint, why, how long it is waited
     for, and the end.
     """
     genrm.rollouts(2, 3)
     judge_server.behave(fault={"status": 500})
     score = "score in.jsonl --no-probe --give-up-after 0.2 --retries 20 --log-json events.jsonl"
-    finished = call(score, *judge_server.flags).ended(4)
+    finished = call_judged(score).ended(4)
     events = logged(genrm.folder / "events.jsonl")
     assert [*events] == ["judge", "plan", "endpoint_down", "paused", "file", "end"]
     assert events["endpoint_down"]["endpoint"] == judge_server.base_url
@@ -64,12 +64,12 @@ def test_a_run_without_a_journal_promises_none(genrm, call, judge_server):
 
 
 @pytest.mark.parametrize("option", ["--max-calls 0", "--max-total-tokens 0", "--deadline 0.001"])
-def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call, judge_server, option):
+def test_a_run_that_may_spend_nothing_asks_nothing(genrm, call_judged, judge_server, option):
     """A budget of nothing, or a deadline that is over when the input has been read, costs no call,
     not even a probe.
     """
     genrm.rollouts(2, 3)
-    call(f"score in.jsonl {option}", *judge_server.flags).ended(6)
+    call_judged(f"score in.jsonl {option}").ended(6)
     assert judge_server.stats()["requests"] == 0
     metrics = genrm.metrics()
     assert (metrics["partial"], metrics["calls"]) == (True, 0)

@@ -20,7 +20,7 @@ def shown_of(text):
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_scored_lines_say_what_was_broken_up(genrm, call, judge_server, profile):
+def test_scored_lines_say_what_was_broken_up(genrm, call_judged, judge_server, profile):
     """Each line counts the places where the judge was shown a sign; the judge is told in requests
     with signs only.
     """
@@ -29,7 +29,7 @@ def test_scored_lines_say_what_was_broken_up(genrm, call, judge_server, profile)
         for n, text in enumerate(SHOWN)
     ]
     genrm.write("in.jsonl", lines)
-    call(f"score in.jsonl --profile {profile}", *judge_server.flags).ended(0)
+    call_judged(f"score in.jsonl --profile {profile}").ended(0)
     counts = [line["genrm"].get("neutralised", 0) for line in genrm.lines()]
     forms = find_profile(profile, None).forms
     for text, count in zip(SHOWN, counts, strict=True):

@@ -21,12 +21,12 @@ def write_groups(genrm):
 
 
 @pytest.fixture
-def score(call, judge_server):
+def score(call_judged):
     """Give a test a run on lists, without a probe."""
 
     def run(words="", code=0):
         lists = "score in.jsonl --judging listwise --no-probe"
-        return call(f"{lists} {words}", *judge_server.flags).ended(code)
+        return call_judged(f"{lists} {words}").ended(code)
 
     return run
 

@@ -129,10 +129,10 @@ def test_a_judge_may_have_any_name(genrm, call, judge_server, name):
     call("report in.scored.jsonl").ended(0)
 
 
-def test_requests_are_named_by_digests(genrm, call, judge_server):
+def test_requests_are_named_by_digests(genrm, call_judged):
     """Whatever the names of groups are, a batch API takes the ids of their requests."""
     genrm.write("in.jsonl", named_lines())
-    call("score in.jsonl --requests-to requests.jsonl", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl --requests-to requests.jsonl").ended(0)
     ids = [request["custom_id"] for request in genrm.lines("requests.jsonl")]
     assert len(set(ids)) == len(ids) == 2 * len(NAMES)
     assert all(re.fullmatch("[0-9a-f]{64}", each) for each in ids)

@@ -121,18 +121,18 @@ def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server
     assert json.loads(call(*judge, "--force").out)["calls"] == 0
 
 
-def test_a_grade_that_failed_makes_both_orders_fail(genrm, call, judge_server):
+def test_a_grade_that_failed_makes_both_orders_fail(genrm, call_judged, judge_server):
     """Without the grade of one answer nothing is known of the pair."""
     judge_server.behave(script=[{"content": "Hm."}])
     genrm.write("pairs.jsonl", make_pairs(2))
     words = "eval pairs.jsonl --json --concurrency 1 --profile nemotron-principle --no-probe"
-    figures = json.loads(call(words, *judge_server.flags).out)["figures"]
+    figures = json.loads(call_judged(words).out)["figures"]
     assert (figures["verdicts"], figures["failures_by_kind"]) == (2, {"no_verdict": 2})
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
 def test_judges_that_are_asked_otherwise_score_and_compare(
-    genrm, call, judge_server, profile, calls
+    genrm, call, call_judged, profile, calls
 ):
     """Graders have no first place and no flips; a second turn is not a retry; validate and score
     make the same plan.
@@ -140,7 +140,7 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     genrm.rollouts()
     words = f"in.jsonl --both-orders --profile {profile}"
     plan = json.loads(call(f"validate {words} --json --model judge").out)["plan"]
-    call(f"score {words}", *judge_server.flags).ended(0)
+    call_judged(f"score {words}").ended(0)
     metrics = genrm.metrics()
     assert plan["calls"] == metrics["calls"] == metrics["comparisons_planned"] * calls
     grades = profile != "brrm"
@@ -149,8 +149,8 @@ def test_judges_that_are_asked_otherwise_score_and_compare(
     assert metrics["pairs_in_both_orders"] == (0 if grades else 8)
     assert (metrics["retries"], metrics["unscored"]) == (0, 0)
     compare = (f"compare -p Q? --profile {profile} one", "two " * 40, "three " * 20)
-    call(*compare, *judge_server.flags).ended(0)
-    rewards = json.loads(call(*compare, *judge_server.flags, "--json").ended(0).out)["rewards"]
+    call_judged(*compare).ended(0)
+    rewards = json.loads(call_judged(*compare, "--json").ended(0).out)["rewards"]
     assert rewards[1] == max(rewards)
 
 

@@ -48,14 +48,16 @@ labels = { A = "better", B = "worse" }
         ("house.toml", "Better: A", 3.0),
     ],
 )
-def test_a_run_is_judged_by_another_family(genrm, call, judge_server, profile, content, reward):
+def test_a_run_is_judged_by_another_family(
+    genrm, call_judged, judge_server, profile, content, reward
+):
     """What the family says, first place or second, ends in the rewards; the metrics name the
     profile. A TOML file can replace a profile name anywhere.
     """
     (genrm.folder / "house.toml").write_text(OWN)
     judge_server.behave(fault={"content": content})
     genrm.rollouts(1, 2)
-    call(f"score in.jsonl --no-probe --profile {profile}", *judge_server.flags).ended(0)
+    call_judged(f"score in.jsonl --no-probe --profile {profile}").ended(0)
     assert [line["reward"] for line in genrm.lines()] == [reward] * 2
     metrics = genrm.metrics()
     assert (metrics["verdicts"], metrics["failures"]) == (2, 0)

@@ -19,12 +19,14 @@ def last_sent(judge_server):
     return {name: value for name, value in body.items() if name != "messages"}
 
 
-def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call, judge_server):
+def test_each_field_is_refused_once_and_the_second_run_pays_nothing(
+    genrm, call_judged, judge_server
+):
     """The server's 400 names the field: it is renamed or left out and said once; the journal knows
     the new request.
     """
     genrm.rollouts()
-    first = call("score in.jsonl", *judge_server.flags).ended(0)
+    first = call_judged("score in.jsonl").ended(0)
     for said in (
         "temperature=0.6: its requests leave it out",
         "max_tokens=16384: its requests use max_completion_to",
@@ -32,7 +34,7 @@ def test_each_field_is_refused_once_and_the_second_run_pays_nothing(genrm, call,
         assert first.err.count(f"m does not take {said}") == 1
     assert last_sent(judge_server) == {"model": "m", "max_completion_tokens": 16384}
     assert judge_server.stats()["by_status"] == {"200": 2 + 8, "400": 3}
-    again = call("score in.jsonl --force", *judge_server.flags).ended(0)
+    again = call_judged("score in.jsonl --force").ended(0)
     assert judge_server.stats()["requests"] == 2 + 8 + 3
     assert "8 reused from an earlier run" in again.err
 
@@ -60,19 +62,19 @@ def test_several_endpoints_and_judges_of_a_model_learn_together(genrm, call, jud
         ("house_mode=1", "Leave the field out with --request-field house_mode="),
     ],
 )
-def test_what_a_user_fixed_is_not_changed(genrm, call, judge_server, field, words):
+def test_what_a_user_fixed_is_not_changed(genrm, call_judged, field, words):
     """A field that the user set, or that verdicts need, is refused with the remedy."""
     genrm.rollouts()
     score = f"score in.jsonl --request-field {field}"
-    assert words in call(score, *judge_server.flags).ended(4).err
+    assert words in call_judged(score).ended(4).err
 
 
-def test_fields_of_requests_are_set_and_left_out(genrm, call, judge_server):
+def test_fields_of_requests_are_set_and_left_out(genrm, call_judged, judge_server):
     """Text and JSON; either name limits replies, and the other is not sent."""
     genrm.rollouts(1, 2)
     fields = "reasoning_effort=low max_completion_tokens=99 temperature= top_p=null seed=7"
     given = " ".join(f"--request-field {field}" for field in fields.split())
-    finished = call(f"score in.jsonl {given}", *judge_server.flags).ended(0)
+    finished = call_judged(f"score in.jsonl {given}").ended(0)
     assert "does not take" not in finished.err
     sent = {"max_completion_tokens": 99, "reasoning_effort": "low", "seed": 7}
     assert last_sent(judge_server) == {"model": "m", **sent}

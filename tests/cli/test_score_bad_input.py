@@ -41,7 +41,7 @@ def test_bad_lines_go_to_the_rejects_with_number_and_reason(genrm, call):
 
 
 @pytest.mark.parametrize(("name", "said"), [("bad-lines", "line 4"), ("twice", "line 2")])
-def test_strict_refuses_before_any_call(genrm, call, judge_server, name, said):
+def test_strict_refuses_before_any_call(genrm, call_judged, judge_server, name, said):
     """--strict ends with 3 for bad lines and duplicates, names them, writes nothing and asks
     nothing.
     """
@@ -49,7 +49,7 @@ def test_strict_refuses_before_any_call(genrm, call, judge_server, name, said):
     index = {"_ng_task_index": 1, "_ng_rollout_index": 1}
     genrm.write("twice.jsonl", [{**index, "prompt": "Why?", "completion": "So."}] * 2)
     before = genrm.names()
-    assert said in call(f"score --strict {name}.jsonl", *judge_server.flags).ended(3).err
+    assert said in call_judged(f"score --strict {name}.jsonl").ended(3).err
     assert genrm.names() == before
     assert judge_server.stats()["requests"] == 0
 
@@ -79,13 +79,13 @@ def test_an_empty_input_has_no_rollouts(genrm, call, content):
     ],
 )
 def test_groups_of_one_are_single_and_the_judge_is_not_asked(
-    genrm, call, judge_server, words, reward, status
+    genrm, call_judged, judge_server, words, reward, status
 ):
     """Without a group of two nothing is asked, not even a probe, and only the user's own default is
     a reward.
     """
     genrm.rollouts(3, 1)
-    finished = call(f"score in.jsonl {words}", *judge_server.flags).ended(0 if words else 6)
+    finished = call_judged(f"score in.jsonl {words}").ended(0 if words else 6)
     assert "nothing to compare" in finished.err
     for line in genrm.lines():
         assert (line["reward"], line["genrm"]["status"]) == (reward, status)
@@ -107,14 +107,14 @@ def test_an_input_that_cannot_be_read_ends_with_3(genrm, call, name):
 
 @pytest.mark.parametrize("output", ["missing/out.jsonl", "in.jsonl/out.jsonl", "folder"])
 def test_an_output_that_cannot_be_written_ends_with_5_before_any_call(
-    genrm, call, judge_server, output
+    genrm, call_judged, judge_server, output
 ):
     """No folder, a file in its place, or a folder in the file's: code 5, one error, no call,
     nothing left.
     """
     genrm.rollouts()
     (genrm.folder / "folder").mkdir()
-    finished = call(f"score in.jsonl -o {output}", *judge_server.flags).ended(5)
+    finished = call_judged(f"score in.jsonl -o {output}").ended(5)
     error, done = finished.err.splitlines()
     assert error.startswith("genrm: error: ")
     assert done.endswith("; exit 5")

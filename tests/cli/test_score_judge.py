@@ -10,13 +10,15 @@ MEAN = "--estimator simple_tiebreaker"  # rewards that can be read off the verdi
 
 
 @pytest.mark.parametrize("profile", ["nemotron", "nemotron-plain"])
-def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, judge_server, profile):
+def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(
+    genrm, call_judged, judge_server, profile
+):
     """Every comparison is asked once, and the rewards are those of the judge's verdicts, for any
     profile.
     """
     genrm.rollouts(3, 4)
     words = f"score in.jsonl --strategy circular {MEAN} --profile {profile}"
-    finished = call(words, *judge_server.flags).ended(0)
+    finished = call_judged(words).ended(0)
     scores = defaultdict(list)
     for record in genrm.lines("in.comparisons.jsonl"):
         scores[record["group"], record["i"]].append(record["score_1"])
@@ -43,29 +45,29 @@ def test_a_real_judge_gives_the_rewards_that_its_verdicts_imply(genrm, call, jud
         ({"MINE": "k3", "GENRM_API_KEY": "k1"}, "--api-key-env MINE", "Bearer k3"),
     ],
 )
-def test_a_key_is_sent_when_there_is_one(call, judge_server, environment, option, expected):
+def test_a_key_is_sent_when_there_is_one(call_judged, judge_server, environment, option, expected):
     """Without a key there is no Authorization header; with one, the named variable goes before the
     usual two.
     """
-    call(f"compare -p Why? a b {option}", *judge_server.flags, **environment).ended(0)
+    call_judged(f"compare -p Why? a b {option}", **environment).ended(0)
     headers = [request["headers"] for request in judge_server.stats()["recent"]]
     assert {header.get("authorization") for header in headers} == {expected}
 
 
-def test_the_concurrency_is_used_and_never_exceeded(genrm, call, judge_server):
+def test_the_concurrency_is_used_and_never_exceeded(genrm, call_judged, judge_server):
     """With --concurrency 8 the judge sees eight calls at once, no more, over no more
     connections.
     """
     judge_server.behave(latency_s=0.03)
     genrm.rollouts(10, 4)
-    call("score in.jsonl --concurrency 8", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl --concurrency 8").ended(0)
     stats = judge_server.stats()
     assert stats["max_in_flight"] == 8
     assert stats["max_connections"] <= 8 + 1  # one is the test's own
     assert stats["requests"] == 40 + PROBES
 
 
-def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
+def test_some_failures_leave_the_rest_scored(genrm, call_judged, judge_server):
     """Rollouts with one verdict left are scored on it; the failures are counted and kept out of the
     rewards.
     """
@@ -73,7 +75,7 @@ def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     judge_server.behave(fault={"content": refusal}, fault_share=0.3)
     genrm.rollouts(8, 4)
     lenient = f"--max-extra 0 --min-verdicts 0 --max-unscored 1 --keep-replies --no-probe {MEAN}"
-    finished = call(f"score in.jsonl {lenient}", *judge_server.flags).ended(0)
+    finished = call_judged(f"score in.jsonl {lenient}").ended(0)
     records = genrm.lines("in.comparisons.jsonl")
     failed = [record for record in records if record["failure"]]
     assert 0 < len(failed) < len(records) == 32
@@ -90,25 +92,27 @@ def test_some_failures_leave_the_rest_scored(genrm, call, judge_server):
     assert f"{len(failed)} no_verdict (for example: " in finished.err
 
 
-def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(genrm, call, judge_server):
+def test_a_judge_that_dies_in_mid_run_ends_with_6_and_honest_outputs(
+    genrm, call_judged, judge_server
+):
     """Calls after the judge's end are connection failures: nothing is made up, and the run still
     ends.
     """
     judge_server.behave(script=[{}] * (PROBES + 3), fault={"reset": "before"})
     genrm.rollouts(3, 3)
-    call("score in.jsonl --concurrency 1 --retries 0", *judge_server.flags).ended(6)
+    call_judged("score in.jsonl --concurrency 1 --retries 0").ended(6)
     metrics = genrm.metrics()
     assert (metrics["verdicts"], metrics["failures_by_kind"]) == (3, {"connection": 6})
     assert [line["reward"] is None for line in genrm.lines()] == [False] * 3 + [True] * 6
 
 
-def test_the_http_client_changes_nothing_but_the_line_about_the_judge(genrm, call, judge_server):
+def test_the_http_client_changes_nothing_but_the_line_about_the_judge(genrm, call_judged):
     """The outputs are equal byte for byte; httpx, which is slower, is named."""
     genrm.rollouts()
     outputs = set()
     for client in ("pyreqwest", "httpx"):
         score = f"score in.jsonl --no-journal --force --http-client {client}"
-        finished = call(score, *judge_server.flags).ended(0)
+        finished = call_judged(score).ended(0)
         assert ("over httpx" in finished.err) == (client == "httpx")
         outputs.add(genrm.text("in.scored.jsonl"))
     assert len(outputs) == 1

@@ -53,13 +53,13 @@ def test_a_judge_without_tls_is_found_at_once(genrm, call, judge_server):
     assert genrm.names() == {"in.jsonl"}
 
 
-def test_a_grader_that_cannot_be_read_is_named_with_its_component(genrm, call, judge_server):
+def test_a_grader_that_cannot_be_read_is_named_with_its_component(genrm, call_judged, judge_server):
     """A judge that does not know rubrics ends the run with 4; the error begins with the component,
     and proposes no profile, which would not change how a rubric is asked.
     """
     genrm.rollouts()
     judge_server.behave(script=[{}] * 2, fault={"content": "I do not grade."})
-    finished = call("score in.jsonl --component rubric:helpfulness", *judge_server.flags).ended(4)
+    finished = call_judged("score in.jsonl --component rubric:helpfulness").ended(4)
     assert "genrm: error: component rubric: the judge cannot be used: " in finished.err
     assert "Give this component a stronger model." in finished.err
     assert "--profile" not in finished.err
@@ -75,11 +75,11 @@ def test_a_proxy_in_the_environment_does_not_catch_loopback_calls(genrm, judge_s
     genrm.run("score in.jsonl", *judge_server.flags, NO_PROXY="127.0.0.1", **proxies).ended(0)
 
 
-def test_a_busy_judge_passes_the_probe(genrm, call, judge_server):
+def test_a_busy_judge_passes_the_probe(genrm, call_judged, judge_server):
     """429 means that the judge is up: the run continues and waits for its turn."""
     judge_server.behave(script=[{"status": 429}])
     genrm.rollouts(1, 2)
-    call("score in.jsonl", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl").ended(0)
     assert judge_server.stats()["by_status"] == {"200": 2, "429": 1}
 
 
@@ -125,25 +125,23 @@ def test_a_skipped_probe_is_told_and_the_report_is_not_green(genrm, call, judge_
     assert probe_of(genrm) == "passed"
 
 
-def test_a_passed_probe_is_known_to_a_run_that_asks_nothing(genrm, call, judge_server):
+def test_a_passed_probe_is_known_to_a_run_that_asks_nothing(genrm, call, call_judged):
     """Even with --no-probe: the journal knows. The baseline has no probe."""
     genrm.rollouts()
-    call("score in.jsonl", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl").ended(0)
     assert probe_of(genrm) == "passed"
-    finished = call("score in.jsonl --force --no-probe", *judge_server.flags)
+    finished = call_judged("score in.jsonl --force --no-probe")
     assert probe_of(genrm) == "passed"
     assert "probe skipped" not in finished.err
     call("score in.jsonl --offline -o lexical.jsonl").ended(0)
     assert probe_of(genrm, "lexical") is None
 
 
-def test_an_endpoint_that_was_down_leaves_the_probe_incomplete(
-    genrm, call, judge_server, start_judge
-):
+def test_an_endpoint_that_was_down_leaves_the_probe_incomplete(genrm, call_judged, start_judge):
     """The other one works, and the rewards say that not all of the judge was tested."""
     other = start_judge()
     other.kill()
     genrm.rollouts()
-    finished = call("score in.jsonl", *judge_server.flags, "--base-url", other.base_url).ended(0)
+    finished = call_judged("score in.jsonl", "--base-url", other.base_url).ended(0)
     assert probe_of(genrm) == "incomplete"
     assert "probe incomplete" in finished.err

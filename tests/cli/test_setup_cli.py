@@ -146,11 +146,11 @@ def test_a_trusted_folder_works_until_its_settings_change(genrm, call, judge_ser
     call("trust --remove .").ended(2)
 
 
-def test_a_journal_is_printed_one_entry_a_line(genrm, call, judge_server):
+def test_a_journal_is_printed_one_entry_a_line(genrm, call, call_judged, judge_server):
     """Every verdict with its reply and every failure is a JSON line; nothing else is on stdout."""
     judge_server.behave(script=[{}] * 3, fault={"content": "Hm."})
     genrm.rollouts(1, 4)
-    call("score in.jsonl --no-probe --max-extra 0 --concurrency 1", *judge_server.flags)
+    call_judged("score in.jsonl --no-probe --max-extra 0 --concurrency 1")
     printed = call("journal in.journal.sqlite").ended(0).out.splitlines()
     entries = [json.loads(line) for line in printed]
     assert all("ranking" in entry["reply"] for entry in entries[:3])

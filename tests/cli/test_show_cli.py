@@ -4,13 +4,13 @@ import pytest
 from scored_lines import scored, verdict
 
 
-def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, judge_server):
+def test_what_is_shown_is_what_the_judge_is_sent(genrm, call, call_judged, judge_server):
     """The messages of `show` are, byte for byte, those of a request that `score` makes."""
     genrm.rollouts(1, 2)
     plain = "in.jsonl --profile nemotron-plain"
     shown = call(f"show {plain} --model m").out.decode()
     assert judge_server.stats()["requests"] == 0
-    call(f"score {plain} --no-probe", *judge_server.flags).ended(0)
+    call_judged(f"score {plain} --no-probe").ended(0)
     sent = [request["body"]["messages"] for request in judge_server.stats()["recent"]]
     _, _, content = shown.partition("--- message of role user\n")
     assert [{"role": "user", "content": content.removesuffix("\n")}] in sent

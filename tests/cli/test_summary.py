@@ -116,7 +116,9 @@ def test_the_embedded_judge_is_called_a_stand_in_everywhere(genrm, call):
 
 
 @pytest.mark.slow
-def test_files_of_one_run_say_together_how_reliable_their_rewards_are(genrm, call, judge_server):
+def test_files_of_one_run_say_together_how_reliable_their_rewards_are(
+    genrm, call_judged, judge_server
+):
     """The verdicts of all files decide what a judge that answers at random may still be worth, and
     the summary says that more calls do not help.
     """
@@ -129,7 +131,7 @@ def test_files_of_one_run_say_together_how_reliable_their_rewards_are(genrm, cal
             for place in range(6)
         ]
         genrm.write(name, rollouts)
-    finished = call("score --no-probe --json", *names, *judge_server.flags).ended(0)
+    finished = call_judged("score --no-probe --json", *names).ended(0)
     results = json.loads(finished.out)["results"]
     alone = [result["metrics"]["reliability_interval"][1] for result in results]
     said = re.search(r"reliability   0\.\d\d \(0\.\d\d to (0\.\d\d)\), low: ", finished.err)

@@ -106,11 +106,11 @@ QUICK = "score in.jsonl --no-probe --price-in 1 --price-out 2 --quick --json"
 
 
 @pytest.fixture
-def quick(call, judge_server):
+def quick(call_judged, judge_server):
     """Make a quick trial; return its advice, what it said, and how many calls it made."""
 
     def run(words="--profile nemotron"):
-        finished = call(f"{QUICK} {words}", *judge_server.flags).ended(0)
+        finished = call_judged(f"{QUICK} {words}").ended(0)
         advice = json.loads(finished.out)["recommendation"]
         return advice, finished.err, judge_server.stats()["requests"]
 

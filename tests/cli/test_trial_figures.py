@@ -116,14 +116,14 @@ LABELS = "genrm eval --compare-modes measures which is right more often"
     ],
 )
 def test_another_mode_is_taken_if_it_agrees_and_costs_less(
-    genrm, call, advised, judge_server, is_shaken, prices, mode
+    genrm, call_judged, advised, is_shaken, prices, mode
 ):
     """Of 12 groups of five, 4 are paid: lists of the others take far fewer tokens than their rings.
     Where the trial cannot tell two of the five in two groups, the modes may agree, and are not
     shown to.
     """
     genrm.rollouts(12, 5)
-    call("score in.jsonl --limit 4 --ring-k 2 --no-probe", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl --limit 4 --ring-k 2 --no-probe").ended(0)
     if is_shaken:
         lines = genrm.lines()
         for first, last in ((0, 4), (5, 9)):

@@ -128,7 +128,7 @@ def test_what_is_not_ours_is_refused_and_stays(call, genrm, is_ours):
     assert "2 up to date" in call(SCORE).last
 
 
-def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_server):
+def test_partial_results_are_completed_by_the_next_runs(call_judged, genrm, judge_server):
     """--max-calls holds over all files; each run ends with 6 and goes on where the last one
     stopped, until 0.
     """
@@ -138,7 +138,7 @@ def test_partial_results_are_completed_by_the_next_runs(call, genrm, judge_serve
     for code in (6, 6, 0):
         judge_server.reset()
         limited = "score . --min-age 0 --no-probe --concurrency 2 --max-calls 7"
-        finished = call(limited, *judge_server.flags).ended(code)
+        finished = call_judged(limited).ended(code)
         asked.append(judge_server.stats()["requests"])
         assert finished.last.endswith(f"; exit {code}")
     assert asked == [7, 7, 4]
@@ -176,19 +176,19 @@ def test_a_bad_file_does_not_stop_the_others(genrm, call):
     assert finished.out == b""
 
 
-def test_a_dry_run_does_nothing(call, genrm, judge_server):
+def test_a_dry_run_does_nothing(call_judged, genrm, judge_server):
     """--dry-run lists what would be done with each file, writes nothing, takes no lease and asks
     nothing.
     """
     fill(genrm, "current.jsonl", "new.jsonl", "stale.jsonl", "young.jsonl")
-    call("score current.jsonl stale.jsonl --no-probe", *judge_server.flags).ended(0)
+    call_judged("score current.jsonl stale.jsonl --no-probe").ended(0)
     genrm.rollouts(1, 3, name="stale.jsonl")
     for name in ("new.jsonl", "stale.jsonl"):
         os.utime(genrm.folder / name, (1_600_000_000, 1_600_000_000))
     judge_server.reset()
     before = state_of(genrm.folder)
     dry = "score . --dry-run --output-template {dir}/{stem}.scored.jsonl --min-age"
-    finished = call(dry, "60s", *judge_server.flags).ended(0)
+    finished = call_judged(dry, "60s").ended(0)
     assert [line.split(": ")[:2] for line in finished.out.decode().splitlines()] == [
         ["up to date", "current.jsonl"],
         ["to score", "new.jsonl -> new.scored.jsonl"],
@@ -203,14 +203,14 @@ def test_a_dry_run_does_nothing(call, genrm, judge_server):
     ]
     said = "in total 7 comparisons, 1 of them answered in an earlier run: 6 calls to make"
     assert said in finished.err
-    call(dry.replace("{dir}", "out"), 0, *judge_server.flags).ended(0)
+    call_judged(dry.replace("{dir}", "out"), 0).ended(0)
     assert state_of(genrm.folder) == before
     assert not genrm.state_folder.exists()
     assert judge_server.stats()["requests"] == 0
 
 
 @pytest.mark.slow
-def test_a_judge_that_is_down_ends_the_run(call, genrm, judge_server):
+def test_a_judge_that_is_down_ends_the_run(call_judged, genrm, judge_server):
     """Files that are finished stay; the judge that then refuses ends the run with 4, and is not
     asked file by file.
     """
@@ -219,18 +219,18 @@ def test_a_judge_that_is_down_ends_the_run(call, genrm, judge_server):
         genrm.rollouts(10, 2, name=f"{name}.jsonl")
     judge_server.behave(script=[{}] * 4, fault={"status": 401})
     score = "score . --min-age 0 --no-probe --concurrency 1 --give-up-after 0.5"
-    finished = call(score, *judge_server.flags).ended(4)
+    finished = call_judged(score).ended(4)
     assert "a.scored.jsonl" in genrm.names()
     assert "d.scored.jsonl" not in genrm.names()
     assert not [name for name in genrm.names() if ".lease-" in name]
     assert finished.last.endswith("; exit 4")
     assert judge_server.stats()["requests"] < 2 + 2 * 20
     judge_server.behave()
-    assert "up to date" in call(score, *judge_server.flags).ended(0).last
+    assert "up to date" in call_judged(score).ended(0).last
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_of_many_files_goes_on(genrm, call, judge_server):
+def test_an_interrupted_run_of_many_files_goes_on(genrm, call_judged, judge_server):
     """130 within seconds, whole outputs or none, no leases; the next run repeats no call that was
     answered.
     """
@@ -248,6 +248,6 @@ def test_an_interrupted_run_of_many_files_goes_on(genrm, call, judge_server):
     scored = {name for name in names if ".scored." in name}
     assert {name.replace("scored.jsonl", "metrics.json") for name in scored} <= names
     judge_server.reset()
-    call(score, *judge_server.flags).ended(0)
+    call_judged(score).ended(0)
     assert judge_server.stats()["requests"] == sum(map(len, content.values())) - 10
     assert {name.replace(".", ".scored.", 1) for name in content} <= genrm.names()

@@ -57,22 +57,22 @@ def test_another_judges_results_are_not_replaced_unasked(
     call(f"score in.jsonl --force {other}").ended(0)
 
 
-def test_a_judge_replaces_the_stand_in(genrm, call, judge_server):
+def test_a_judge_replaces_the_stand_in(genrm, call, call_judged):
     """Whoever tried the command offline needs no flag for the real run."""
     genrm.rollouts()
     call("score in.jsonl --offline").ended(0)
-    call("score in.jsonl", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl").ended(0)
 
 
-def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
+def test_a_judge_that_moved_continues(genrm, call, call_judged, start_judge):
     """As a nightly job: what is done stays done, the rest is finished elsewhere, no call is paid
     twice.
     """
     for name in ("done", "begun"):
         genrm.rollouts(2, 3, name=f"{name}.jsonl")
     words = "--no-probe --profile nemotron"
-    call(f"score done.jsonl {words}", *judge_server.flags).ended(0)
-    call(f"score begun.jsonl --max-calls 2 {words}", *judge_server.flags).ended(6)
+    call_judged(f"score done.jsonl {words}").ended(0)
+    call_judged(f"score begun.jsonl --max-calls 2 {words}").ended(6)
     moved = start_judge()
     finished = call(f"score . --min-age 0 {words}", *moved.flags).ended(0)
     assert moved.stats()["requests"] == 6 - 2
@@ -82,34 +82,36 @@ def test_a_judge_that_moved_continues(genrm, call, judge_server, start_judge):
 
 
 @pytest.mark.parametrize("status", [500, 400])
-def test_a_file_with_too_many_unscored_is_tried_again(genrm, call, judge_server, status):
+def test_a_file_with_too_many_unscored_is_tried_again(genrm, call_judged, judge_server, status):
     """Outputs of a run with exit code 6 are not up to date: the next run makes only the failed
     requests.
     """
     genrm.rollouts(2, 3)
     judge_server.behave(script=[{}] * 3, fault={"status": status})
-    call(f"{ONCE} --concurrency 1", *judge_server.flags).ended(6)
+    call_judged(f"{ONCE} --concurrency 1").ended(6)
     judge_server.reset()
-    call(ONCE, *judge_server.flags).ended(0)
+    call_judged(ONCE).ended(0)
     assert judge_server.stats()["requests"] == 3
     assert all(line["reward"] is not None for line in genrm.lines())
-    assert "is up to date" in call(ONCE, *judge_server.flags).err
+    assert "is up to date" in call_judged(ONCE).err
 
 
-def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(genrm, call, judge_server):
+def test_failed_calls_are_asked_again_and_unreadable_replies_are_not(
+    genrm, call_judged, judge_server
+):
     """A transient failure makes a file due again; a reply without a verdict would most likely come
     again.
     """
     genrm.rollouts(4, 4)
     lenient = f"{ONCE} --min-verdicts 0 --concurrency 1"
     judge_server.behave(script=[{"status": 503}])
-    first = call(lenient, *judge_server.flags).ended(0)
+    first = call_judged(lenient).ended(0)
     assert "1 http (for example: " in first.err
     judge_server.reset()
     judge_server.behave(script=[{"content": "no verdict"}])
-    call(lenient, *judge_server.flags).ended(0)
+    call_judged(lenient).ended(0)
     assert judge_server.stats()["requests"] == 1
-    assert "is up to date" in call(lenient, *judge_server.flags).err
+    assert "is up to date" in call_judged(lenient).err
 
 
 @pytest.mark.parametrize(
@@ -234,10 +236,10 @@ def test_outputs_of_a_private_input_are_private(genrm, umask, source, call, mode
     assert modes_in(genrm.folder, "out.") == dict.fromkeys(outputs, expected)
 
 
-def test_the_state_folder_is_private(genrm, call, umask, judge_server):
+def test_the_state_folder_is_private(genrm, call_judged, umask):
     """Journals of streams are in a folder that only its user can enter."""
     umask(0)
-    call("score - --no-probe", *judge_server.flags, stdin=BODY).ended(0)
+    call_judged("score - --no-probe", stdin=BODY).ended(0)
     assert modes_in(genrm.state_folder, "genrm") == {"genrm": 0o700}
     assert set(modes_in(genrm.state_folder / "genrm", "").values()) == {0o600}
 

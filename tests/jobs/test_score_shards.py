@@ -14,11 +14,11 @@ SOME_FAIL = {"verdict": "hash", "fault": {"content": "no verdict"}, "fault_share
 
 
 @pytest.fixture
-def score(call, judge_server):
+def score(call_judged):
     """Give a test a run on the judge."""
 
     def run(words, *more, code=0, **environment):
-        return call(words, *more, *judge_server.flags, **environment).ended(code)
+        return call_judged(words, *more, **environment).ended(code)
 
     return run
 

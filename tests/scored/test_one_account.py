@@ -145,22 +145,22 @@ def test_a_judge_at_random_has_one_word(account_of, words, word):
     assert account_of(words)[0]["word"] == word
 
 
-def test_a_resumed_run_has_one_account(account_of, genrm, call, judge_server):
+def test_a_resumed_run_has_one_account(account_of, genrm, call_judged, judge_server):
     """Verdicts of an earlier run are reused, and count as answered."""
     genrm.rollouts(9, 6)
     judge_server.behave(verdict="hash")
-    call("score in.jsonl --no-probe --limit 5", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl --no-probe --limit 5").ended(0)
     account, metrics = account_of(groups=9)
     assert account["answered"] == metrics["journal_hits"] + 4 * 6
 
 
-def test_who_fails_most_is_masked_on_the_page(genrm, call, judge_server):
+def test_who_fails_most_is_masked_on_the_page(genrm, call, call_judged, judge_server):
     """A group's key may be private: the report masks it among the failures as in its lists."""
     key = "ann@example.org"
     genrm.write("in.jsonl", [{**each, "task": key} for each in make_rollouts(groups=1, size=4)])
     judge_server.behave(fault=REFUSED)
     score = "score in.jsonl --group-by task --no-probe --max-unscored 1"
-    assert key in call(score, *judge_server.flags).err.partition("most fail")[2]
+    assert key in call_judged(score).err.partition("most fail")[2]
     report = call("report in.scored.jsonl -o r.html --redact-pattern email --json").ended(0)
     [run] = json.loads(report.out)["runs"]
     assert run["account"]["failing"]

@@ -14,11 +14,11 @@ def exported(call):
     return run
 
 
-def test_rows_of_noise_are_named_with_a_remedy(genrm, call, judge_server, exported):
+def test_rows_of_noise_are_named_with_a_remedy(genrm, call_judged, judge_server, exported):
     """A judge that answers at random gives rows, and a warning that no plan makes them better."""
     judge_server.behave(verdict="hash")
     genrm.rollouts(60, 6)
-    call("score in.jsonl --no-probe -q", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl --no-probe -q").ended(0)
     said = exported()
     assert "in.scored.jsonl: train on it: no. Mean reliability" in said
     assert "try another judge or profile" in said
@@ -42,12 +42,10 @@ def test_all_groups_of_the_input_are_counted(genrm, call, exported):
 
 
 @pytest.mark.parametrize(("goal", "suits"), [("best", "trl-sft"), ("pair", "trl-dpo")])
-def test_rewards_for_a_goal_suit_the_rows_of_that_goal(
-    genrm, call, judge_server, exported, goal, suits
-):
+def test_rewards_for_a_goal_suit_the_rows_of_that_goal(genrm, call_judged, exported, goal, suits):
     """Calls that looked for the best or for a pair say less about the other rollouts."""
     genrm.rollouts(3, 6)
-    call(f"score in.jsonl --no-probe -q --ring-k 1.5 --goal {goal}", *judge_server.flags).ended(0)
+    call_judged(f"score in.jsonl --no-probe -q --ring-k 1.5 --goal {goal}").ended(0)
     warning = f"was scored with goal {goal}: the rewards of the other rollouts are less accurate"
     assert warning in exported("verl")
     assert warning not in exported(suits)

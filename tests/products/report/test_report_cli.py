@@ -142,12 +142,12 @@ def replies_of(genrm, call):
     return run
 
 
-def test_words_come_from_the_journal_beside_the_output(genrm, call, judge_server, replies_of):
+def test_words_come_from_the_journal_beside_the_output(genrm, call, call_judged, replies_of):
     """The page and the terminal show the replies that the comparisons lack. Where the journal holds
     another verdict on the request, as after `journal prune`, its reply does not belong.
     """
     genrm.rollouts(1, 3)
-    call("score in.jsonl --profile nemotron --no-probe -q", *judge_server.flags).ended(0)
+    call_judged("score in.jsonl --profile nemotron --no-probe -q").ended(0)
     assert all("response_1_analysis" in reply for reply in replies_of())
     assert call("show in.scored.jsonl").out.count(b"response_1_analysis") == 3
     others = [{"score_1": 1.5}, {"journal_key": "not hex"}, {"journal_key": "00"}]
@@ -157,12 +157,12 @@ def test_words_come_from_the_journal_beside_the_output(genrm, call, judge_server
     assert replies_of() == [None] * 3
 
 
-def test_what_was_not_asked_is_no_failure(genrm, call, judge_server):
+def test_what_was_not_asked_is_no_failure(genrm, call, call_judged):
     """After --max-calls the figures tell comparisons without an answer from those that were never
     asked.
     """
     genrm.rollouts(4, 3)
-    call("score in.jsonl --profile nemotron --no-probe -q --max-calls 5", *judge_server.flags)
+    call_judged("score in.jsonl --profile nemotron --no-probe -q --max-calls 5")
     [run] = json.loads(call("report in.scored.jsonl -o out.html --json").out)["runs"]
     assert (run["verdicts"], run["not_asked"], run["failures"]) == (5, 7, {})
     assert (run["failed"]["count"], run["failed"]["of"]) == (0, 5)

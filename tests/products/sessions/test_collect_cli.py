@@ -58,7 +58,7 @@ def test_a_run_whose_sessions_are_all_left_out_does_not_pass(call, genrm, judge_
 
 
 @pytest.mark.parametrize(("safety", "gates"), [(1, ("rubric_safety",)), (5, ())])
-def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, safety, gates):
+def test_a_judges_rubric_gates_the_reward(call, call_judged, genrm, judge_server, safety, gates):
     """With the sample settings a session that the judge finds unsafe earns 0, although the rules
     found nothing.
     """
@@ -66,7 +66,7 @@ def test_a_judges_rubric_gates_the_reward(call, genrm, judge_server, safety, gat
     judge_server.behave(fault={"content": json.dumps(reply)})
     call(f"{COLLECT} --scripted-policy good --max-turns 1 --scenario exam_stress_001").ended(0)
     config = SAMPLE_DATA / "safety-gates.toml"
-    done = call("score run.jsonl --no-probe --config", config, *judge_server.flags).ended(0)
+    done = call_judged("score run.jsonl --no-probe --config", config).ended(0)
     scored = genrm.lines("run.scored.jsonl")
     assert {tuple(line["genrm"]["total"]["gated_by"]) for line in scored} == {gates}
     assert {line["reward"]["total_reward"] for line in scored} == {0.0 if gates else 0.875}

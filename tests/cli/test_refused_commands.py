@@ -1,4 +1,4 @@
-"""What commands refuse, row by row of refusals.toml."""
+"""What commands refuse, row by row of refused_commands.toml."""
 
 import tomllib
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from scored_lines import scored
 
-TABLES = tomllib.loads(Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8"))
+ROWS_PATH = Path(__file__).with_name("refused_commands.toml")
+TABLES = tomllib.loads(ROWS_PATH.read_text(encoding="utf-8"))
 ROWS = [
     (f"{command} {words}".removeprefix("genrm "), *more)
     for command, rows in TABLES.items()
