@@ -124,6 +124,9 @@ def main() -> None:
     Skips the shutdown of the interpreter: HTTP threads that still need it would abort the process,
     and calls in flight cannot be interrupted."""
     raise_descriptor_limit()
+    # numpy's threads wait in a loop for matrices that are small: a fifth of the time of a large
+    # group.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if sys.stderr is None:  # the parent process closed it
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     # What a terminal cannot show is written as JSON does, which leaves JSON whole.

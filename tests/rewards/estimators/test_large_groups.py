@@ -2,12 +2,15 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
 from drawn_verdicts import fit_of, linear_judge, pairs_of
 from verdict_rows import verdicts_of
 
 from genrm_cli.pairing.pairs import PairingPlan
+from genrm_cli.rewards.estimators.estimate_errors import laplacian_of
 from genrm_cli.rewards.estimators.estimates import estimate
+from genrm_cli.rewards.estimators.verdict_batch import inverse_of
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +25,7 @@ def calibration():
 def test_a_group_takes_memory_by_the_square_of_its_size(calibration):
     """At most 18 arrays of n × n numbers: 600 MB for the largest group that can be compared."""
     name = "adaptive"
-    n = 160
+    n = 300
     batch, _ = linear_judge(
         1, n, [(i, j) for i, j, _ in PairingPlan("ring", ring_k=2).iter_pairs(n)]
     )
@@ -33,3 +36,11 @@ def test_a_group_takes_memory_by_the_square_of_its_size(calibration):
     tracemalloc.stop()
     assert None not in made.base_scores
     assert peak < 18 * 8 * n * n
+
+
+def test_a_large_system_is_inverted_as_exactly():
+    """By blocks of uneven sizes, two systems at once."""
+    n = 259
+    batch, _ = linear_judge(2, n, [(i, j) for i, j, _ in PairingPlan("ring").iter_pairs(n)])
+    systems = np.eye(n) + 3 * laplacian_of(batch)
+    np.testing.assert_allclose(inverse_of(systems) @ systems, [np.eye(n)] * 2, atol=1e-12)
