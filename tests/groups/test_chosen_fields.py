@@ -52,11 +52,13 @@ ANSWERS = completions("41", "It is 42.", expected=[{"value": 42}] * 2)
 
 
 def test_judges_and_graders_are_shown_the_reference_on_request_only(judged, judge_server):
-    """Requests without it stay what they were: the journal answers them again."""
+    """Requests without it stay what they were: the journal answers them again. What responses have
+    in common does not depend on it.
+    """
     rubric = "[components.care]\nkind = 'rubric'\nset = 'helpfulness'\n"
     for showing in ("", SHOWING, ""):
-        judged(ANSWERS, showing + rubric)
-    assert [SECTION in text for text in last_messages(judge_server)] == [False] * 4 + [True] * 4
+        judged(ANSWERS, f"{showing}{rubric}[diversity]\nmethod = 'llm'\n")
+    assert [SECTION in text for text in last_messages(judge_server)] == [False] * 5 + [True] * 4
 
 
 def test_a_reference_is_masked_as_all_that_is_sent(judged, judge_server):
