@@ -68,6 +68,11 @@ def test_a_blank_response_may_lose(score, judged, judge_server):
     ):
         assert score(completions(*texts), LEXICAL, empty="lose").rewards == rewards
     assert score(completions("4", ""), LEXICAL).rewards == [None, None]
+    # A tie that the ranking breaks takes a score below that of a judge.
+    judge_server.behave(verdict={"score_1": 1, "score_2": 1, "ranking": 1})
+    tied = {"strategy": "all_pairs", "estimator": "simple_tiebreaker"}
+    broken = judged(completions(SHORT, LONG, ""), empty="lose", use_journal=False, **tied)
+    assert broken.rewards[2] == min(broken.rewards) < 1
 
 
 def test_tool_calls_are_shown_as_a_transcript(judged, judge_server):
