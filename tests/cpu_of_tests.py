@@ -19,6 +19,7 @@ _SLACK = 8
 _REFERENCE_S = 0.0032  # of `_slowness`, on the machine where the limit was set
 _LIBRARY = 20  # so many modules that are new after a test are a library, not its own imports
 _NAME = "cpu_s"
+_DEAR = ("slow", "weekly", "real_stores", "real_judge", "browser")
 
 
 @dataclass(slots=True)
@@ -86,7 +87,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     begun = item.stash[_BEGUN]
     spent_s = _cpu_s() - begun.cpu_s
     report.user_properties.append((_NAME, spent_s))
-    is_fast = not any(map(item.get_closest_marker, ("slow", "weekly")))
+    is_fast = not any(map(item.get_closest_marker, _DEAR))
     is_own = len(sys.modules) - begun.modules < _LIBRARY and is_fast
     if report.passed and is_own and spent_s > _SLACK * _LIMIT_S:
         limit_s = _SLACK * _LIMIT_S * _slowness()
