@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -109,6 +109,21 @@ def outside_imports() -> list[Import]:
 def within(module: str, homes: Iterable[str]) -> bool:
     """Whether a module of ours is one of these or lies in one of them."""
     return any(f"{module}.".startswith(f"{PACKAGE}.{home}.") for home in homes)
+
+
+def places_of(
+    is_meant: Callable[[ast.AST], object],
+    homes: Iterable[str] = (),
+    inside: Iterable[str] | None = None,
+) -> list[str]:
+    """Return where modules of some parts, but for their homes, have a node of a kind."""
+    return [
+        f"{module}:{getattr(node, 'lineno', 0)}"
+        for module, nodes in nodes_by_module().items()
+        if (inside is None or within(module, inside)) and not within(module, homes)
+        for node in nodes
+        if is_meant(node)
+    ]
 
 
 def part_of(module: str) -> str:
@@ -290,19 +305,16 @@ def test_the_core_knows_no_file_and_no_terminal() -> None:
 
 def test_only_the_outermost_layers_start_an_event_loop() -> None:
     """`asyncio.run` and its like stand in the command line and in the synchronous public API."""
-    starters = {"run", "Runner", "new_event_loop", "run_until_complete"}
-    callers = {
-        module
-        for module, nodes in nodes_by_module().items()
-        for node in nodes
-        if isinstance(node, ast.Attribute)
-        and node.attr in starters
-        and (
-            node.attr == "run_until_complete"
-            or (isinstance(node.value, ast.Name) and node.value.id == "asyncio")
+
+    def starts_a_loop(node: ast.AST) -> bool:
+        if not isinstance(node, ast.Attribute):
+            return False
+        is_asyncio = "asyncio" in _names_of_call(node.value)
+        return node.attr == "run_until_complete" or (
+            is_asyncio and node.attr in ("run", "Runner", "new_event_loop")
         )
-    }
-    assert {caller for caller in callers if not within(caller, RULES["event_loop_homes"])} == set()
+
+    assert places_of(starts_a_loop, RULES["event_loop_homes"]) == []
 
 
 def test_late_imports_only_save_time() -> None:
@@ -362,16 +374,13 @@ def test_pure_modules_use_the_pure_library_only() -> None:
 
 def test_pure_modules_open_and_print_nothing() -> None:
     """No built-in function of theirs touches the world either."""
-    calls = [
-        f"{module}:{node.lineno} calls {node.func.id}"
-        for module, nodes in nodes_by_module().items()
-        if within(module, PURE)
-        for node in nodes
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in RULES["impure_calls"]
-    ]
-    assert calls == []
+
+    def is_impure(node: ast.AST) -> bool:
+        return isinstance(node, ast.Call) and (
+            getattr(node.func, "id", None) in RULES["impure_calls"]
+        )
+
+    assert places_of(is_impure, inside=PURE) == []
 
 
 def test_each_outside_library_has_one_home() -> None:
@@ -393,14 +402,10 @@ def test_each_outside_library_has_one_home() -> None:
 def test_waits_never_depend_on_the_wall_clock() -> None:
     """In `judging` the date is looked up where a date is meant; waits use monotonic clocks."""
     clocks = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
-    found = {
-        module
-        for module, nodes in nodes_by_module().items()
-        if within(module, ("judging",))
-        for node in nodes
-        if getattr(node, "attr", None) in clocks
-    }
-    assert [module for module in found if not within(module, RULES["clock_homes"])] == []
+    found = places_of(
+        lambda node: getattr(node, "attr", None) in clocks, RULES["clock_homes"], ("judging",)
+    )
+    assert found == []
 
 
 def test_a_record_is_a_struct() -> None:
@@ -467,18 +472,8 @@ def test_the_environment_is_read_in_three_places() -> None:
     reads there.
     """
     names = {"environ", "environb", "getenv", "putenv"}
-    readers = {
-        module
-        for module, nodes in nodes_by_module().items()
-        for node in nodes
-        if (isinstance(node, ast.Attribute) and node.attr in names)
-        or (
-            isinstance(node, ast.ImportFrom)
-            and node.module == "os"
-            and names & {a.name for a in node.names}
-        )
-    }
-    assert {reader for reader in readers if not within(reader, RULES["environment_homes"])} == set()
+    found = places_of(lambda node: _names_of_call(node) & names, RULES["environment_homes"])
+    assert found == []
 
 
 def test_one_module_prints() -> None:
@@ -486,36 +481,19 @@ def test_one_module_prints() -> None:
     characters.
     """
     printers = {"echo", "secho", "print_exc", "print_exception"}
-    found = [
-        f"{module}:{node.lineno}"
-        for module, nodes in nodes_by_module().items()
-        for node in nodes
-        if module != f"{PACKAGE}.cli.console"
-        and (
-            (isinstance(node, ast.Attribute) and node.attr in printers)
-            or (
-                isinstance(node, ast.Attribute)
-                and node.attr == "write"
-                and _is_standard(node.value)
-            )
-            or (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Name)
-                and node.func.id == "print"
-            )
-        )
-    ]
+
+    def prints(node: ast.AST) -> object:
+        if isinstance(node, ast.Attribute) and node.attr == "write":
+            return _names_of_call(node.value) & {"stdout", "stderr"}
+        return getattr(node, "id", None) == "print" or getattr(node, "attr", None) in printers
+
     ours = (f"{PACKAGE}.cli.console", f"{PACKAGE}.cli.tables")
     rich = [
-        each
+        str(each)
         for each in outside_imports()
         if each.module.startswith("rich") and each.importer not in ours
     ]
-    assert found + list(map(str, rich)) == []
-
-
-def _is_standard(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr")
+    assert places_of(prints, ("cli.console",)) + rich == []
 
 
 @pytest.mark.parametrize(
