@@ -604,8 +604,7 @@ def test_no_name_of_the_core_is_that_of_a_product() -> None:
         f"{module}: {name}"
         for module, nodes in nodes_by_module().items()
         if within(module, CORE)
-        for node in nodes
-        for name in _names_of(node)
+        for name in {name for node in nodes for name in _names_of(node)}
         if product_words & set(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", name).lower()))
     ] == []
 

@@ -67,7 +67,7 @@ def test_a_stopped_run_is_resumed_without_paying_twice(judged, judge_server, goa
 def test_errors_and_reliability_are_unknown(judged, judge_server):
     """The plan chose verdicts by their noise: nothing is said about it."""
     judge_server.behave(verdict="hash")
-    scored = judged(make_rollouts(groups=24, size=4), goal="best")
+    scored = judged(make_rollouts(groups=12, size=4), goal="best")
     details = [line["genrm"] for line in scored.lines]
     assert {(each["standard_error"], each["reliability"]) for each in details} == {(None, None)}
     assert scored.metrics["reliability"]["count"] == 0

@@ -83,19 +83,19 @@ def test_swapping_the_responses_mirrors_the_verdict(conversation, response_1, re
 
 
 def test_huge_and_hostile_text_is_scored_by_its_ends():
-    """Five million characters score as the part within the reading limit does, and stay in
+    """Two million characters score as the part within the reading limit does, and stay in
     range.
     """
     cases = {
-        "words": "word " * 1_000_000,
-        "spaces": " " * 5_000_000,
-        "letter": "a" * 5_000_000,
-        "dots": "." * 5_000_000,
-        "ticks": "`" * 5_000_000,
-        "marks": "e\u0301\u0323" * 1_600_000,
-        "han": "漢字。" * 1_600_000,
-        "sorry": "I'm sorry, but " * 330_000,
-        "odd": "\u202e\u200d\ufdfa\x00" * 1_000_000,
+        "words": "word " * 400_000,
+        "spaces": " " * 2_000_000,
+        "letter": "a" * 2_000_000,
+        "dots": "." * 2_000_000,
+        "ticks": "`" * 2_000_000,
+        "marks": "e\u0301\u0323" * 700_000,
+        "han": "漢字。" * 700_000,
+        "sorry": "I'm sorry, but " * 130_000,
+        "odd": "\u202e\u200d\ufdfa\x00" * 500_000,
     }
     for case, response in cases.items():
         verdict = judge_lexically(prompt_of(response, GOOD, question=response))

@@ -81,10 +81,10 @@ def test_a_flat_server_is_found_within_a_few_completions():
     most 10.
     """
     server = SimulatedServer(capacity=1, mean_s=2.0)
-    run = run_judge(800, server)
+    run = run_judge(500, server)
     assert max(level for _, level in run.levels) <= 64
     assert max(level for at_s, level in run.levels if at_s > 600) <= 10
-    assert run.took_s <= 1.05 * 800 * 2.0
+    assert run.took_s <= 1.05 * 500 * 2.0
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_a_judge_that_refuses_everything_ends_the_run_in_time(count, retry_after
 
 def test_a_fixed_limit_is_kept():
     """A limit that the user has set is neither passed nor lowered by refusals."""
-    run = run_judge(672, SimulatedServer(refused_share=0.05), limit=lambda: Limit(32))
+    run = run_judge(300, SimulatedServer(refused_share=0.05), limit=lambda: Limit(32))
     assert {level for _, level in run.levels} == {32}
     assert run.failed == 0
 
