@@ -5,6 +5,7 @@ import hmac
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -143,6 +144,7 @@ def _host_in(netloc: str) -> str:
     return urlsplit(f"//{netloc}").hostname or ""
 
 
+@lru_cache(maxsize=64)
 def _is_loopback(netloc: str) -> bool:
     host = _host_in(netloc).removesuffix(".")
     try:

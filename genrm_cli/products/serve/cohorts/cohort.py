@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any, Self
 
+import msgspec
 from msgspec import Struct
 
 from genrm_cli.http_server.http_replies import RefusedError
@@ -80,7 +81,10 @@ class Member(Struct, frozen=True):
 
 def canonical_json(value: object) -> bytes:
     """Return a JSON value as bytes; equal values have equal bytes."""
-    return json.dumps(value, sort_keys=True).encode()
+    try:
+        return msgspec.json.encode(value, order="sorted")
+    except UnicodeEncodeError:  # half a surrogate pair
+        return json.dumps(value, sort_keys=True).encode()
 
 
 NO_ROLLOUT = Rollout((), None)

@@ -17,7 +17,7 @@ from genrm_cli.groups.line_records import ScoredLine
 from genrm_cli.http_server.gym_rows import aggregate, masked
 from genrm_cli.http_server.http_replies import JsonReply
 from genrm_cli.jobs.compare_request import compare_reply, parse_request
-from genrm_cli.json_types import Record, whole_characters
+from genrm_cli.json_types import Record
 from genrm_cli.products.serve.cohorts.cohort import Member
 from genrm_cli.products.serve.served_answers import GroupAnswer
 from genrm_cli.products.serve.shapes.call import (
@@ -27,6 +27,7 @@ from genrm_cli.products.serve.shapes.call import (
     Route,
     digest_of,
     member_of,
+    shown_of,
 )
 from genrm_cli.rollouts.formats.nemo_gym_lines import unmasked
 from genrm_cli.rollouts.group_keys import digest_of_prompt, group_key
@@ -148,8 +149,7 @@ async def _compare(call: Call) -> JsonReply:
     if plan.shows_as_gym:
         pairs = enumerate(zip(group.rollouts, group.records, strict=True))
         members = [
-            Member.of(str(place), line, whole_characters(line), rollout)
-            for place, (rollout, line) in pairs
+            Member.of(str(place), line, shown_of(line), rollout) for place, (rollout, line) in pairs
         ]
     else:
         lines = _lines(record, name, plan.chosen_fields)
