@@ -135,6 +135,7 @@ signal.signal = interrupted
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_after_the_last_line_prints_no_traceback(genrm, tmp_path):
     """The process ends as interrupted, and what it printed stands."""
     (tmp_path / "sitecustomize.py").write_text(_SIGNALS_AT_THE_END)

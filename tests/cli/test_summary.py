@@ -34,8 +34,9 @@ def test_the_last_line_has_the_exit_code(genrm, call, code, words):
     with the same exit code.
     """
     genrm.rollouts(1, 2)
-    half = [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")]
-    genrm.write("half.jsonl", half)
+    if code == 6:
+        half = [{"prompt": "Why?", "completion": text} for text in ("So.", "No.", "")]
+        genrm.write("half.jsonl", half)
     finished = call(f"score --json {words}").ended(code)
     assert LAST.fullmatch(finished.last)[1] == str(code)
     assert ("genrm: error: " in finished.err) == (code != 0)

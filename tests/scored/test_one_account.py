@@ -103,7 +103,8 @@ LISTS = "--judging listwise"
 SOME_REFUSED = {"fault": REFUSED, "fault_share": 0.1}
 SOME_CUT = {"fault": CUT_OFF, "fault_share": 0.15}
 RUNS = [
-    ("", SOME_REFUSED),
+    ("", SOME_REFUSED | {"groups": 12}),
+    ("--max-calls 9", {"groups": 3, "size": 4}),
     (f"{LISTS} --repeats 2", SOME_REFUSED),
     ("", {}),
     ("", SOME_CUT),
@@ -127,7 +128,7 @@ RUNS = [
 
 @pytest.mark.parametrize(
     ("words", "more"),
-    [RUNS[0], *(pytest.param(*run, marks=pytest.mark.slow) for run in RUNS[1:])],
+    [*RUNS[:2], *(pytest.param(*run, marks=pytest.mark.slow) for run in RUNS[2:])],
     ids=str,
 )
 def test_runs_of_all_kinds_have_one_account(account_of, words, more):
