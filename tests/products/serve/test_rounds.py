@@ -128,3 +128,41 @@ def test_a_member_that_is_held_back_and_asks_again_does_not_join_an_abandoned_ro
     assert not held.round
     following = ask("b", "0")
     assert held.round == following.round != abandoned.round
+
+
+@pytest.mark.parametrize("id_", [None, "0"])
+def test_a_reply_that_was_lost_is_not_the_next_round(id_):
+    """An equal request of a client that has the answer is held back: alone, it is answered again;
+    with a sibling that has another response, or with all of them, it begins the next round.
+    """
+    for follows in ("nobody", "another response", "all"):
+        ask = Requests()
+        first = [ask("a", id_), ask("b", id_ and "1"), ask("c", id_ and "2")]
+        ask.deliver(*first)
+        again = ask("a", id_, latest=CLOSED)
+        assert not again.round
+        assert id_ is None or ask("a", id_, latest=CLOSED) is again
+        if follows == "nobody":
+            ask.rounds.settle()
+        elif follows == "another response":
+            ask("d", id_ and "1", latest=CLOSED)
+        else:
+            ask("b", id_ and "1", latest=CLOSED)
+            assert not again.round
+            ask("c", id_ and "2", latest=CLOSED)
+        assert (again.round == first[0].round) is (follows == "nobody")
+        assert again.round == ask.rounds.round
+        if follows == "nobody":
+            ask.deliver(again)
+            assert ask("e", id_, latest=CLOSED).round == ask.rounds.round != again.round
+
+
+def test_a_held_retry_gives_way_to_another_response_of_its_member():
+    """It is answered again, in its own round; the other response begins the next."""
+    ask = Requests()
+    first = [ask("a", "0"), ask("b", "1"), ask("c", "2")]
+    ask.deliver(*first)
+    again = ask("a", "0", latest=CLOSED)
+    new = ask("d", "0", latest=CLOSED)
+    assert again.round == first[0].round
+    assert new.round == ask.rounds.round != again.round

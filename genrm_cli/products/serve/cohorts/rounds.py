@@ -6,20 +6,22 @@ another equal response, or the same prompt one epoch later. How the earlier requ
 them apart:
 
 - a client that left without an answer retries, or its place goes to the next member;
-- a client that has the answer begins the next round, whatever the response;
+- a client that has the answer begins the next round with another response; with the same one, its
+  reply may have been lost on the way, so it is held back, too;
 - a client that is still waiting is another member, unless the trainer names its members.
 
 Where nobody waits in the latest round any more, a member that it lacks is either late or the first
 of the next round. Nothing about its request says which, so it is held back until another request
 does:
 
-    held ──> a member that has its answer asks again, or too many come ──> the next round
-         ──> nobody comes for as long as members of this group are apart ──> late
+    held ──> a member that has its answer sends another, or too many come ──> the next round
+         ──> nobody comes for as long as members of this group are apart ──> late, or answered again
 """
 
 import asyncio
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Self
 
 from msgspec import Struct, field
@@ -47,6 +49,7 @@ class Ticket(Struct):
         is_gone: whether the latest client has got a reply or has left.
         is_delivered: whether a reward was sent to a client that was still there.
         is_late: whether its round had closed before.
+        is_repeat: whether a client that has the answer sent the same again, and is held back.
         polls: whether the client was told to ask again, and has not yet.
         came_s: when it came, on the monotonic clock.
     """
@@ -57,6 +60,7 @@ class Ticket(Struct):
     is_gone: IsGone
     is_delivered: bool = False
     is_late: bool = False
+    is_repeat: bool = False
     polls: bool = False
     came_s: float = field(default_factory=time.monotonic)
 
@@ -68,6 +72,10 @@ class Ticket(Struct):
     def is_over_for(self, digest: bytes) -> bool:
         """Whether a request of this member with this digest cannot be a retry."""
         return self.is_delivered or (self.digest != digest and (self.polls or self.has_left))
+
+    def is_same_as_delivered(self, digest: bytes) -> bool:
+        """Whether a request with this digest may be a retry of one whose reply was lost."""
+        return self.is_delivered and self.digest == digest
 
     def ask_again(self, is_gone: IsGone) -> None:
         """Note that a client repeats the request."""
@@ -137,11 +145,21 @@ class Rounds(Struct):
             self.begin_round(serial)
         is_open = latest is not None and not latest.is_closed
         repeated = self._repeated(digest, member_id)
+        if repeated is not None and repeated.is_repeat and repeated.digest != digest:
+            # Its member has another response now, so it was a retry: it is answered again.
+            repeated.round = self.round
+            del self.held[repeated.member_id]
+            self.begin_round(serial)
+            repeated = None
+            latest = None
         if repeated is not None and not repeated.is_over_for(digest):
             repeated.ask_again(is_gone)
             if is_open and repeated.round:
                 self.settle()  # its round goes on
             return repeated
+        is_answered = latest is not None and latest.is_closed
+        if repeated is not None and is_answered and repeated.is_same_as_delivered(digest):
+            return self._hold_repeat(repeated, size, serial, is_gone)
         was_held = repeated is not None and self.held.pop(repeated.member_id, None) is not None
         if repeated is not None and not was_held:
             # An epoch later, or dispatched again after an accident.
@@ -151,7 +169,8 @@ class Rounds(Struct):
             self._free_seat(latest)
         free = size - len(self.tickets)
         is_unclear = latest is not None and self._is_unclear(is_open, member_id)
-        if free <= 0 or (is_unclear and len(self.held) >= free):
+        newcomers = sum(not each.is_repeat for each in self.held.values())
+        if free <= 0 or (is_unclear and newcomers >= free):
             self.begin_round(serial)
             latest = None
             is_unclear = False
@@ -167,13 +186,26 @@ class Rounds(Struct):
 
     def _repeated(self, digest: bytes, member_id: str | None) -> Ticket | None:
         """Return the ticket that a request may repeat: that of its id, or without ids that of an
-        equal response whose client has left.
+        equal response whose client has left, or else has the answer.
         """
         known = self.tickets | self.held
         if member_id is not None:
             return known.get(member_id)
-        equal = (each for each in known.values() if each.digest == digest)
-        return next((each for each in equal if each.polls or each.has_left), None)
+        equal = [each for each in known.values() if each.digest == digest]
+        left = (each for each in equal if each.polls or each.has_left)
+        delivered = (each for each in equal if each.is_delivered)
+        return next(chain(left, delivered), None)
+
+    def _hold_repeat(self, repeated: Ticket, size: int, serial: int, is_gone: IsGone) -> Ticket:
+        """Hold a request back that was answered before; all members together are a next round of
+        equal responses.
+        """
+        id_ = repeated.member_id
+        ticket = Ticket("", id_, repeated.digest, is_gone, is_late=repeated.is_late, is_repeat=True)
+        self.held[id_] = ticket
+        if len(self.held) >= size:
+            self.begin_round(serial)
+        return ticket
 
     def _is_unclear(self, is_open: bool, member_id: str | None) -> bool:
         """Whether a member that the latest round lacks may be of the next one: nobody waits in the
@@ -219,8 +251,11 @@ class Rounds(Struct):
         have left.
         """
         seated = {id_: each for id_, each in self.held.items() if not each.has_left}
-        for each in seated.values():
+        for id_, each in seated.items():
             each.round = self.round
+            if each.is_repeat and id_ in self.tickets:
+                each.came_s = self.tickets[id_].came_s
+            each.is_repeat = False
         self.tickets |= seated
         self.held = {}
         self.decided.set()
@@ -320,7 +355,8 @@ class RoundsService:
             self._hold(rounds, self._hold_s(rounds))
             return
         latest = self.service.table.cohorts.get(rounds.round)
-        if len(rounds.held) > 1 and latest is not None and latest.judged is None:
+        newcomers = [each for each in rounds.held.values() if not each.is_repeat]
+        if len(newcomers) > 1 and latest is not None and latest.judged is None:
             self._serial += 1
             rounds.begin_round(self._serial)
         else:
