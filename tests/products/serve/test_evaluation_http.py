@@ -4,7 +4,6 @@ answer.
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from served import reward_in, verify_row
@@ -37,11 +36,9 @@ def test_a_single_response_has_a_comparable_number(evaluating, judge_server):
         reply = evaluating.post("/v1/groups?as=reference", group).json()
         assert (reply["rewards"], reply["status"]) == ([share], "scored")
         assert judge_server.stats()["requests"] == (2 if text in (LONG, SHORT) else 0)
+        member = {"size": 8, "messages": QUESTION, "text": text}
         asked = [
-            (
-                "/v1/cohorts/e/members/0?as=reference",
-                {"size": 8, "messages": QUESTION, "text": text},
-            ),
+            ("/v1/cohorts/e/members/0?as=reference", member),
             ("/openrlhf?size=8", {"query": [QUESTION + text], **rlhf}),
             ("/verify", verify_row(0, text, asked=QUESTION, **row)),
         ]
@@ -58,7 +55,7 @@ def test_responses_of_one_prompt_do_not_matter_to_each_other(evaluating):
     )
     assert reply["rewards"] == [0.0, 1.0, 1.0]
     assert reply["metrics"]["reward_mean"] == pytest.approx(2 / 3)
-    assert "genrm_calibration_comparisons 0.0" in evaluating.get("/metrics").text
+    assert evaluating.metric("genrm_calibration_comparisons") == 0
 
 
 def test_equal_responses_at_the_same_time_share_the_calls_and_nothing_else(
@@ -69,9 +66,8 @@ def test_equal_responses_at_the_same_time_share_the_calls_and_nothing_else(
     before = judge_server.stats()["requests"]
     member = {"size": 2, "messages": QUESTION, "text": f"{LONG} twice"}
     path = "/v1/cohorts/equal/members/{}?as=reference"
-    with ThreadPoolExecutor() as pool:
-        asked = [pool.submit(evaluating.post, path.format(id_), member) for id_ in ("a", "b")]
-    replies = [each.result().json() for each in asked]
+    waiting = [evaluating.begin(path.format(id_), member) for id_ in ("a", "b")]
+    replies = [each.json() for each in waiting]
     assert [(each["id"], each["members"], each["reward"]) for each in replies] == [
         ("a", ["a"], 1.0),
         ("b", ["b"], 1.0),
@@ -82,8 +78,7 @@ def test_equal_responses_at_the_same_time_share_the_calls_and_nothing_else(
 def test_a_judge_that_fails_gives_no_number(evaluating, judge_server):
     """The reward is null with a reason, not a loss."""
     judge_server.behave(refuses="FORBIDDEN")
-    responses = [f"FORBIDDEN {LONG}", f"{LONG} and more"]
-    group = {"messages": QUESTION, "responses": responses}
+    group = {"messages": QUESTION, "responses": [f"FORBIDDEN {LONG}", f"{LONG} and more"]}
     reply = evaluating.post("/v1/groups?as=reference", group).json()
     assert reply["rewards"] == [None, 1.0]
     assert reply["responses"][0]["reason_text"]
