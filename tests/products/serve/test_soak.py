@@ -1,8 +1,8 @@
 """Training on a server that is killed again and again, with a judge that fails: no reward is
 another one.
 
-`SOAK_S=1800 pytest -m slow -n 0 -s --timeout 0 tests/products/serve/test_soak.py -k adaptive` soaks
-for half an hour, and prints figures. By default, each estimator takes a quarter of a minute."""
+`SOAK_S=1800 pytest -m weekly -n 0 -s --timeout 0 tests/products/serve/test_soak.py -k adaptive`
+soaks for half an hour, and prints figures. By default, each estimator takes half a minute."""
 
 import asyncio
 import contextlib

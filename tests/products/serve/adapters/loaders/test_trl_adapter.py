@@ -12,33 +12,33 @@ from small_server import answering
 pytestmark = pytest.mark.loader("trl", "datasets")
 
 
-def ask(reward, completions, prompts=None, **columns):
+def ask(completions, prompts=None, url=None, columns=None, **options):
     """Call a reward function as a trainer does; what it returns, and the metrics and columns that
     it logs.
     """
+    from genrm_cli.adapters.trl import GenrmReward
+
     metrics = {}
     extra = {}
-    asked = reward(
+    asked = GenrmReward(url, **options)(
         prompts=prompts or ["Why?"] * len(completions),
         completions=completions,
         completion_ids=[],
         log_metric=metrics.__setitem__,
         log_extra=extra.__setitem__,
         trainer_state=None,
-        **columns,
+        **(columns or {}),
     )
     return asyncio.run(asked), metrics, extra
 
 
 def test_an_unscored_completion_is_none(served):
     """Beside rows of other prompts, in any order, and with messages."""
-    from genrm_cli.adapters.trl import GenrmReward
-
     short, long = texts(2, "trl-none")
     said = [("Why?", short), ("How?", long), ("Why?", ""), ("How?", short), ("Why?", long)]
     prompts = [[{"role": "user", "content": question}] for question, _ in said]
     completions = [[{"role": "assistant", "content": text}] for _, text in said]
-    scored, metrics, extra = ask(GenrmReward(), completions, prompts)
+    scored, metrics, extra = ask(completions, prompts)
     assert scored[2] is None
     assert scored[0] < scored[4]
     assert scored[3] < scored[1]
@@ -50,20 +50,16 @@ def test_an_unscored_completion_is_none(served):
 
 def test_a_component_that_the_server_lacks_is_named(served):
     """The error says which components there are."""
-    from genrm_cli.adapters.trl import GenrmReward
-
     with pytest.raises(ValueError, match="a component of the server: none"):
-        ask(GenrmReward(returns="safety"), texts(2, "trl-lacks"))
+        ask(texts(2, "trl-lacks"), returns="safety")
 
 
 def test_advantages_are_returned_on_request(served):
     """Their mean in a group is 0; rewards are on the scale of the judge."""
-    from genrm_cli.adapters.trl import GenrmReward
-
     given = texts(3, "trl-scale")
-    advantages, *_ = ask(GenrmReward(returns="advantages"), given)
+    advantages, *_ = ask(given, returns="advantages")
     assert sum(advantages) == pytest.approx(0)
-    rewards, *_ = ask(GenrmReward(), given)
+    rewards, *_ = ask(given)
     assert all(1 <= number <= 5 for number in rewards)
 
 
@@ -74,14 +70,13 @@ def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
     The win rate against the answers of the server's file, which has one that the judge prefers
     less, is a metric. Rows of an evaluation (`genrm_as`) are compared with that answer only: even a
     single one has a number."""
-    from genrm_cli.adapters.trl import GenrmReward
-
     genrm.write("answers.jsonl", [{"prompt": "Why?", "completion": "So."}])
     flags = (*judge_server.flags, "--profile", "nemotron-plain", "--reference", "answers.jsonl")
     with serving(genrm, *flags, "--keep-replies", "--reference-field", "reference") as served:
-        reward = GenrmReward(served.url)
-        _, metrics, extra = ask(reward, texts(2, "trl-words"), reference=["It scatters."] * 2)
-        shares = [ask(reward, [text], genrm_as=["reference"])[0] for text in ("So it is.", ".")]
+        reference = {"reference": ["It scatters."] * 2}
+        _, metrics, extra = ask(texts(2, "trl-words"), url=served.url, columns=reference)
+        evaluated = {"genrm_as": ["reference"]}
+        shares = [ask([text], url=served.url, columns=evaluated)[0] for text in ("So it is.", ".")]
     assert [words.startswith("0 and 1: ") for words in extra["genrm_judge"]] == [True, True]
     assert "It scatters." in str(judge_server.stats()["recent"])
     assert metrics["genrm/reference_win_percent"] == 100
@@ -91,10 +86,9 @@ def test_the_words_of_the_judge_and_the_reference_answer(genrm, judge_server):
 def test_an_error_reaches_the_trainer():
     """A server that is gone stops the training instead of being None."""
     from genrm_cli.adapters.reward_client import RewardServerError
-    from genrm_cli.adapters.trl import GenrmReward
 
     with pytest.raises(RewardServerError):
-        ask(GenrmReward("http://127.0.0.1:9", try_for_s=0.1), ["a", "b"])
+        ask(["a", "b"], url="http://127.0.0.1:9", try_for_s=0.1)
 
 
 def test_async_grpo_scores_a_group(served):
@@ -158,19 +152,15 @@ def test_what_is_returned_of_a_reply(options, worth, returned):
     """Noise is dropped on request: all completions of a group that is no more than chance get None,
     whose advantage is 0. A component is returned by its own name, also where we have that name.
     """
-    from genrm_cli.adapters.trl import GenrmReward
-
     means = {"rank": 0.5}
     metrics = {"reference": None, "worth_training": worth, "component_means": means}
     reply = {"responses": RESPONSES, "comparisons": [], "metrics": metrics}
     with answering((200, {}, reply)) as (url, _):
-        found, *_ = ask(GenrmReward(url, **options), ["a", "b"])
+        found, *_ = ask(["a", "b"], url=url, **options)
     assert found == returned
 
 
 def test_advantages_have_no_replacement():
     """It fails when it is constructed, before the policy is asked for anything."""
-    from genrm_cli.adapters.trl import GenrmReward
-
     with pytest.raises(ValueError, match="on_failure is a reward"):
-        GenrmReward(returns="advantages", on_failure=0.0)
+        ask([], returns="advantages", on_failure=0.0)
