@@ -49,16 +49,16 @@ def test_a_machine_gets_one_object_and_a_file(genrm, call_judged, write_pairs):
     assert genrm.names() == {"pairs.jsonl", "m.json", "m.journal.sqlite"}
 
 
-def test_a_dry_run_counts_the_calls_that_are_left(genrm, call, judge_server, write_pairs):
+def test_a_dry_run_counts_the_calls_that_are_left(genrm, call_judged, judge_server, write_pairs):
     """--dry-run of eval asks nothing, writes nothing, and counts what the journal holds."""
     write_pairs(2)
-    judge = (f"{EVAL} -o out.json", *judge_server.flags)
-    assert json.loads(call(*judge, "--dry-run", "--json").ended(0).out)["calls"] == 4
+    judge = f"{EVAL} -o out.json"
+    assert json.loads(call_judged(f"{judge} --dry-run --json").ended(0).out)["calls"] == 4
     assert genrm.names() == {"pairs.jsonl"}
     assert judge_server.stats()["requests"] == 0
-    call(*judge).ended(0)
+    call_judged(judge).ended(0)
     write_pairs(3)
-    planned = call(*judge, "--dry-run").ended(0).out
+    planned = call_judged(f"{judge} --dry-run").ended(0).out
     assert b"6 comparisons, 4 of them answered in an earlier run: 2 calls to make, " in planned
 
 
@@ -102,22 +102,21 @@ def test_pairs_and_results_may_lie_on_s3(call, genrm, s3_bucket):
     assert "--any-prefix" in finished.err
 
 
-def test_cells_share_their_calls_and_go_on(genrm, call, judge_server, write_pairs, write_grid):
+def test_cells_share_their_calls_and_go_on(genrm, call_judged, write_pairs, write_grid):
     """Two repeats ask only for the second one; the same command again asks nothing."""
     write_pairs(4)
     write_grid("[axes]\nrepeats = [1, 2]\n")
-    words = f"{EVAL} --profile nemotron --grid grid.toml -o out.json"
-    grid = (words, *judge_server.flags)
-    plans = json.loads(call(*grid, "--dry-run", "--json").ended(0).out)
+    grid = f"{EVAL} --profile nemotron --grid grid.toml -o out.json"
+    plans = json.loads(call_judged(f"{grid} --dry-run --json").ended(0).out)
     assert list(plans) == ["repeats 1", "repeats 2"]
-    done = call(*grid, "--page", "out.html").ended(0)
+    done = call_judged(f"{grid} --page out.html").ended(0)
     found = genrm.json("out.json")
     assert [(cell["calls"], cell["journal_hits"]) for cell in found["cells"]] == [(8, 0), (8, 8)]
     assert found["answer"] in done.out.decode()
     page = genrm.text("out.html")
     assert escape(found["answer"]) in page
     assert page.count('class="dot"') == len(found["options"]) == 4
-    again = json.loads(call(*grid, "--force", "--json").ended(0).out)
+    again = json.loads(call_judged(f"{grid} --force --json").ended(0).out)
     assert [cell["calls"] for cell in again["cells"]] == [0, 0]
     assert again["cost_unit"] == "tokens"
 

@@ -53,12 +53,12 @@ def test_an_outage_is_told_as_it_happens(genrm, call_judged, judge_server):
     assert "giving up unless it recovers within 0.2 s" in finished.err
 
 
-def test_a_run_without_a_journal_promises_none(genrm, call, judge_server):
+def test_a_run_without_a_journal_promises_none(genrm, call_judged):
     """What continues a stopped run is said only where there is a journal."""
     genrm.rollouts(2, 3)
-    limited = ("score in.jsonl --no-probe --max-calls 1 --force", *judge_server.flags)
-    assert "verdicts in the journal are not asked again" in call(*limited).ended(6).err
-    without = call(*limited, "--no-journal").ended(6).err
+    limited = "score in.jsonl --no-probe --max-calls 1 --force"
+    assert "verdicts in the journal are not asked again" in call_judged(limited).ended(6).err
+    without = call_judged(f"{limited} --no-journal").ended(6).err
     assert "verdicts in the journal" not in without
     assert "the next run asks all again: omit --no-journal" in without
 

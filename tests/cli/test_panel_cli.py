@@ -108,17 +108,17 @@ def test_a_budget_is_that_of_the_whole_panel(genrm, call, panel):
 
 
 @pytest.mark.parametrize(("profile", "calls"), GRADERS)
-def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call, judge_server, profile, calls):
+def test_judges_that_are_asked_otherwise_are_evaluated(genrm, call_judged, profile, calls):
     """The longer answer is right here, and all of them find it; the plan counts every call."""
     genrm.write("pairs.jsonl", make_pairs(4))
-    judge = (f"eval pairs.jsonl -o m.json --json --profile {profile}", *judge_server.flags)
-    finished = call(*judge).ended(0)
+    judge = f"eval pairs.jsonl -o m.json --json --profile {profile}"
+    finished = call_judged(judge).ended(0)
     result = json.loads(finished.out)
     figures = result["figures"]
     assert (figures["accuracy"]["value"], figures["verdicts"]) == (1.0, 8)
     assert result["calls"] == 8 * calls
     assert f"8 comparisons: {8 * calls} calls to make" in finished.err
-    assert json.loads(call(*judge, "--force").out)["calls"] == 0
+    assert json.loads(call_judged(f"{judge} --force").out)["calls"] == 0
 
 
 def test_a_grade_that_failed_makes_both_orders_fail(genrm, call_judged, judge_server):

@@ -109,19 +109,21 @@ def probe_of(genrm, stem="in"):
     return genrm.metrics(stem)["judge"]["probe"]
 
 
-def test_a_skipped_probe_is_told_and_the_report_is_not_green(genrm, call, judge_server):
+def test_a_skipped_probe_is_told_and_the_report_is_not_green(
+    genrm, call, call_judged, judge_server
+):
     """Verdicts in the journal stay unprobed ones until the judge passes; then those of its calls
     are probed.
     """
     genrm.rollouts(2, 3)
-    score = ("score in.jsonl --force --profile nemotron", *judge_server.flags)
-    skipped = call(*score, "--no-probe").ended(0)
+    score = "score in.jsonl --force --profile nemotron"
+    skipped = call_judged(f"{score} --no-probe").ended(0)
     assert f"{judge_server.base_url}, probe skipped" in skipped.err
     assert probe_of(genrm) == "skipped"
     assert "The judge was not probed" in call("report in.scored.jsonl").err
-    call(*score).ended(0)
+    call_judged(score).ended(0)
     assert probe_of(genrm) == "skipped"
-    call(*score, "--repeats", 2).ended(0)
+    call_judged(f"{score} --repeats 2").ended(0)
     assert probe_of(genrm) == "passed"
 
 

@@ -32,17 +32,17 @@ def test_a_trial_scores_the_first_groups_and_leaves_the_rest_unscored(genrm, cal
     assert {line["genrm"]["reason"] for line in lines[5:]} == {"not_in_trial"}
 
 
-def test_a_full_run_goes_on_where_a_trial_ended(genrm, call, judge_server):
+def test_a_full_run_goes_on_where_a_trial_ended(genrm, call_judged):
     """After a trial its outputs are due, a dry run counts the calls that are left, and a run makes
     exactly those.
     """
     genrm.rollouts(3, 2)
-    score = ("score in.jsonl --no-probe --json", *judge_server.flags)
-    assert metrics_of(call(*score, "--limit", 1))["calls"] == 2
-    dry = json.loads(call(*score, "--dry-run").out)
+    score = "score in.jsonl --no-probe --json"
+    assert metrics_of(call_judged(f"{score} --limit 1"))["calls"] == 2
+    dry = json.loads(call_judged(f"{score} --dry-run").out)
     assert dry["results"][0]["reason"] == "it is a trial (limit=1)"
     assert dry["results"][0]["plan"]["calls"] == dry["plan"]["calls"] == 4
-    full = metrics_of(call(*score))
+    full = metrics_of(call_judged(score))
     assert full | {"calls": 4, "journal_hits": 2, "limit": None, "unscored": 0} == full
 
 
@@ -167,22 +167,24 @@ def test_a_quick_trial_that_shows_nothing_recommends_no_count(genrm, quick):
 
 
 @pytest.mark.parametrize("judging", ["pairwise", "listwise"])
-def test_a_plain_run_after_a_trial_of_all_groups_keeps_it(genrm, call, judge_server, judging):
+def test_a_plain_run_after_a_trial_of_all_groups_keeps_it(
+    genrm, call_judged, judge_server, judging
+):
     """The command without the advice makes no call and replaces nothing, with pairs and with lists;
     once the file has grown, it is due.
     """
     rollouts = make_rollouts(groups=3, size=5)
     genrm.write("in.jsonl", rollouts)
-    score = (f"score in.jsonl --no-probe --judging {judging}", *judge_server.flags)
-    call(*score, "--quick").ended(0)
+    score = f"score in.jsonl --no-probe --judging {judging}"
+    call_judged(f"{score} --quick").ended(0)
     assert not any("trial" in reason for reason in genrm.metrics()["because"])
     before = genrm.text("in.scored.jsonl")
     asked = judge_server.stats()["requests"]
-    assert "in.jsonl is up to date (it has --" in call(*score).ended(0).err
+    assert "in.jsonl is up to date (it has --" in call_judged(score).ended(0).err
     assert judge_server.stats()["requests"] == asked
     assert genrm.text("in.scored.jsonl") == before
     genrm.write("in.jsonl", [*rollouts, *({**each, "prompt": "new"} for each in rollouts[:5])])
-    assert "1 scored" in call(*score).ended(0).err
+    assert "1 scored" in call_judged(score).ended(0).err
 
 
 @pytest.mark.parametrize(

@@ -64,21 +64,21 @@ def test_every_rollout_file_below_is_scored(call, genrm, given):
     assert finished.last.endswith("; exit 0")
 
 
-def test_the_second_run_does_nothing(call, genrm, judge_server):
+def test_the_second_run_does_nothing(call_judged, genrm, judge_server):
     """All is up to date: no call, not even the probe's, no file touched, 0, and one line is
     said. Then only a file with other lines is scored again.
     """
     fill(genrm, "a.jsonl", "b.jsonl.gz", "deep/c.jsonl")
-    score = ("score . --min-age 0", *judge_server.flags)
-    call(*score).ended(0)
+    score = "score . --min-age 0"
+    call_judged(score).ended(0)
     judge_server.reset()
     before = state_of(genrm.folder)
-    (line,) = call(*score).ended(0).err.splitlines()
+    (line,) = call_judged(score).ended(0).err.splitlines()
     assert line.startswith("genrm: done: 3 files: 3 up to date; 0 verdicts, ")
     assert judge_server.stats()["requests"] == 0
     assert state_of(genrm.folder) == before
     genrm.rollouts(3, 2, name="a.jsonl")
-    (line,) = file_lines(call(*score), "scored")
+    (line,) = file_lines(call_judged(score), "scored")
     assert line.startswith("scored: a.jsonl")
     assert "(the input has changed)" in line
     assert len(genrm.lines("a.scored.jsonl")) == 6
