@@ -211,6 +211,8 @@ def test_equal_texts_share_comparisons_and_reward(tmp_path, score, strategy):
     assert counts == {PairingPlan(strategy).count(3)}
     assert [line["genrm"].get("equal_to") for line in scored.lines] == [None, None, 0, None, 0]
     assert scored.metrics["copies"] == 2
+    told = [line["genrm"]["comparisons"] for line in scored.lines]
+    assert told[0] == told[2] == told[4] > 0  # a copy counts those of its original
     assert sum(scored.advantages) == pytest.approx(0)  # the mean is over copies, too
 
 
