@@ -148,6 +148,14 @@ def test_a_lines_principle_is_sent_only_if_asked_for(compat, judge_server, setti
     assert received(judge_server) == sent_by_gym(lines, principle)
 
 
+def test_the_lower_index_is_always_shown_first(compat):
+    """As NeMo Gym shows all pairs."""
+    lines = [gym_line(said(text)) for text in ("One.", "Two.", "Three.", "Four.", "Five.")]
+    scored = compat(lines, strategy="all_pairs")
+    assert len(scored.comparisons) == 10
+    assert all(each["i"] < each["j"] for each in scored.comparisons)
+
+
 def test_a_missing_ranking_becomes_the_default(compat, judge_server):
     """A reply that holds scores alone is completed."""
     judge_server.behave(fault={"content": '```json\n{"score_1": 4, "score_2": 2}\n```'})

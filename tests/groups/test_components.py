@@ -227,6 +227,8 @@ def test_what_is_missing_is_missing_unless_optional(score):
         scored = score(lines, toml, max_unscored="1")
         assert scored.rewards == pytest.approx(rewards)
         assert scored.lines[1]["genrm"]["total"]["missing"] == (["p"] if rewards[1] is None else [])
+    toml = f"{FIELD}{SECOND}[total]\nweights = {{ q = 1, p = 2 }}\noptional = ['p']"
+    assert score(completions(*"ab", q=[3, 2], p=[1, 0]), toml).rewards == [5.0, 2.0]
 
 
 def test_components_that_are_not_there_are_refused():
