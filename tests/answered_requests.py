@@ -35,36 +35,19 @@ def asking(base_url: str) -> Iterator[Answer]:
 
 def openai_line(custom_id: str, status: int, body: Json) -> Json:
     """Return a line as OpenAI writes it: a failure has its reason in the body."""
-    response = {
-        "status_code": status,
-        "request_id": "req",
-        "body": body,
-    }
-    return {
-        "id": f"batch_req_{custom_id[:8]}",
-        "custom_id": custom_id,
-        "response": response,
-        "error": None,
-    }
+    response = {"status_code": status, "request_id": "req", "body": body}
+    return {"id": "batch_req_1", "custom_id": custom_id, "response": response, "error": None}
 
 
 def vllm_line(custom_id: str, status: int, body: Json) -> Json:
     """Return a line as `vllm run-batch` writes it: a failure has its reason next to the
     response.
     """
-    is_good = status == 200
-    response = {
-        "status_code": status,
-        "request_id": "vllm-batch",
-        "body": body if is_good else None,
-    }
-    error = None if is_good else body
-    return {
-        "id": f"vllm-{custom_id[:8]}",
-        "custom_id": custom_id,
-        "response": response,
-        "error": error,
-    }
+    line = openai_line(custom_id, status, body)
+    if status != 200:
+        line["response"]["body"] = None
+        line["error"] = body
+    return line
 
 
 def answer_file(

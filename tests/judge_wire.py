@@ -1,22 +1,12 @@
 """The little of HTTP/1.1 that the local judge of the tests needs."""
 
 from collections.abc import Mapping
+from http.client import responses
 from types import MappingProxyType
 
 import orjson
 
 CHUNK_BYTES = 65_536
-REASONS = {
-    200: b"OK",
-    400: b"Bad Request",
-    401: b"Unauthorized",
-    404: b"Not Found",
-}
-REASONS |= {
-    429: b"Too Many Requests",
-    500: b"Internal Server Error",
-    503: b"Service Unavailable",
-}
 JSON_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -27,7 +17,7 @@ def render_head(status: int, content_type: str, length: int | None, extra: dict[
     )
     headers = {"Content-Type": content_type} | framing | extra
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
-    return b"HTTP/1.1 %d %s\r\n%s\r\n" % (status, REASONS.get(status, b"Other"), lines)
+    return b"HTTP/1.1 %d %s\r\n%s\r\n" % (status, responses.get(status, "Other").encode(), lines)
 
 
 def render_reply(

@@ -2,12 +2,12 @@
 compare.
 """
 
-import json
 import shutil
 import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from genrm_here import call_here
@@ -61,19 +61,13 @@ class Scoring:
         """The scored lines."""
         return (self.folder / "in.scored.jsonl").read_bytes()
 
-    @property
-    def metrics(self) -> Json:
-        """The metrics of the last run that wrote its outputs."""
-        metrics: Json = json.loads((self.folder / "in.metrics.json").read_bytes())
-        return metrics
-
     def check_honest(self) -> Json:
         """Hold the outputs to their word and return the metrics.
 
         Every planned comparison is a verdict, a journal hit or a failure; every verdict is the one
         that the judge gives on these two texts; no failure has a score, and nothing but failures
         leaves a rollout unscored."""
-        metrics = self.metrics
+        metrics = self.genrm.metrics()
         assert metrics["comparisons_planned"] == self.planned
         assert metrics["verdicts"] + metrics["journal_hits"] + metrics["failures"] == self.planned
         assert sum(metrics["failures_by_kind"].values()) == metrics["failures"]
@@ -121,9 +115,9 @@ class Scoring:
         """Hold the scored lines against those of a run that nothing happened to, byte by byte."""
         assert self.scored == self._undisturbed
 
-    def journaled(self, name: str = JOURNAL) -> int:
-        """Count the verdicts in a journal."""
-        return count_verdicts(self.folder / name)
+    def journaled(self) -> int:
+        """Count the verdicts in the journal."""
+        return count_verdicts(self.folder / JOURNAL)
 
 
 def count_verdicts(journal: Path) -> int:
@@ -135,15 +129,11 @@ def count_verdicts(journal: Path) -> int:
             shutil.copy(path, elsewhere)
         if not (Path(elsewhere) / journal.name).exists():
             return 0
-        copy = sqlite3.connect(Path(elsewhere) / journal.name)
-        try:
+        with closing(sqlite3.connect(Path(elsewhere) / journal.name)) as copy:
             if not copy.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 return 0  # killed before the tables were made
-            return int(
-                copy.execute("SELECT count(*) FROM entries WHERE kind = 'verdict'").fetchone()[0]
-            )
-        finally:
-            copy.close()
+            counted = "SELECT count(*) FROM entries WHERE kind = 'verdict'"
+            return int(copy.execute(counted).fetchone()[0])
 
 
 MakeScoring = Callable[..., Scoring]
