@@ -36,8 +36,6 @@ class RealStore(NamedTuple):
 
     name: str
     url: str
-    access_key: str
-    secret_key: str
     honours_conditions: bool
     folder: Path
 
@@ -45,7 +43,7 @@ class RealStore(NamedTuple):
         """Return a plain boto3 client of it, to prepare and to look."""
         import boto3
 
-        session = boto3.Session(self.access_key, self.secret_key, region_name="us-east-1")
+        session = boto3.Session(ACCESS_KEY, SECRET_KEY, region_name="us-east-1")
         return session.client("s3", endpoint_url=self.url)
 
     def make_bucket(self) -> str:
@@ -69,41 +67,20 @@ def weed_command(folder: Path, ports: list[int]) -> list[str]:
     # Named as well: without it each gRPC port is the other one plus 10,000, which may be taken or
     # none at all.
     grpc = [f"-{part}.port.grpc={port}" for part, port in zip(parts, ports[4:8], strict=True)]
-    return [
-        "weed",
-        "-logtostderr=true",
-        "server",
-        f"-dir={folder}",
-        "-ip=127.0.0.1",
-        "-ip.bind=127.0.0.1",
-        "-filer",
-        "-s3",
-        f"-s3.config={config}",
-        "-s3.port.iceberg=0",
-        "-s3.port.lance=0",
-        "-master.volumeSizeLimitMB=64",
-        "-volume.max=0",
-        "-master.telemetry=false",
-        *web,
-        *grpc,
-    ]
+    words = (
+        "weed -logtostderr=true server -ip=127.0.0.1 -ip.bind=127.0.0.1 -filer -s3 "
+        "-s3.port.iceberg=0 -s3.port.lance=0 -master.volumeSizeLimitMB=64 -volume.max=0 "
+        "-master.telemetry=false"
+    )
+    return [*words.split(), f"-dir={folder}", f"-s3.config={config}", *web, *grpc]
 
 
 def rclone_command(folder: Path, ports: list[int]) -> list[str]:
     """Return how rclone serves a folder as S3: its subfolders are the buckets."""
     data = folder / "data"
     data.mkdir()
-    keys = f"{ACCESS_KEY},{SECRET_KEY}"
-    address = f"127.0.0.1:{ports[0]}"
-    return [
-        "rclone",
-        "--config=",
-        "serve",
-        "s3",
-        f"--auth-key={keys}",
-        f"--addr={address}",
-        str(data),
-    ]
+    options = f"--auth-key={ACCESS_KEY},{SECRET_KEY} --addr=127.0.0.1:{ports[0]}"
+    return [*f"rclone --config= serve s3 {options}".split(), str(data)]
 
 
 def moto_command(folder: Path, ports: list[int]) -> list[str]:
@@ -147,7 +124,7 @@ def running_store(name: str, folder: Path) -> Iterator[RealStore]:
             raise RuntimeError(
                 f"{name} did not start:\n{log_path.read_text(errors='replace')[-2_000:]}"
             )
-        yield RealStore(name, url, ACCESS_KEY, SECRET_KEY, kind.honours_conditions, folder)
+        yield RealStore(name, url, kind.honours_conditions, folder)
     finally:
         process.kill()
         process.wait()

@@ -10,27 +10,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import orjson
 from forked_genrm import ForkedGenrm
 from genrm_here import call_here
 from genrm_process import Finished, Genrm, Json
 from judge_server_fixture import JudgeServer
-from s3_cron import finish, is_dump, outputs_of, some_rollouts
+from s3_cron import Cron, finish, is_dump, outputs_of, some_rollouts
 
 KILLS = int(os.environ.get("GENRM_SOAK_KILLS", "12"))
 DUE = 6  # dumps that wait at any time, so that no runner runs out of work
-
-
-class DumpStore(Protocol):
-    """Where dumps lie."""
-
-    def put(self, name: str, lines: list[Json]) -> object:
-        """Add a dump."""
-
-    def stored(self) -> dict[str, bytes]:
-        """Return all that is there by name, except dumps."""
 
 
 class DumpFolder:
@@ -72,7 +61,7 @@ class Soak:
 
     def __init__(
         self,
-        store: DumpStore,
+        store: DumpFolder | Cron,
         start: Callable[[], ForkedGenrm],
         judge: JudgeServer,
         rng: random.Random,

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from genrm_process import Genrm, make_rollouts
+from s3_stores_fixture import ACCESS_KEY, SECRET_KEY
 
 from genrm_cli.storage.leases import Lease, OtherLease, take_lease
 from genrm_cli.storage.store import Store
@@ -31,8 +32,8 @@ def bucket(real_store):
 @pytest.fixture
 def store(real_store, monkeypatch, fresh_clients):
     """Point the package at the store, with credentials that it takes."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", real_store.access_key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", real_store.secret_key)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.setenv("AWS_ENDPOINT_URL", real_store.url)
     return Store()
 
@@ -80,8 +81,8 @@ def test_whole_runs(bucket, client, store, real_store, judge_server, tmp_path):
         # In parts: of an object put at once rclone answers ranges with the checksum of the whole.
         client.upload_fileobj(io.BytesIO(body), bucket, f"rl/env/run-{number}.jsonl")
     names = {
-        "AWS_ACCESS_KEY_ID": real_store.access_key,
-        "AWS_SECRET_ACCESS_KEY": real_store.secret_key,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
         "AWS_REGION": "us-east-1",
         "AWS_ENDPOINT_URL": real_store.url,
     }
