@@ -2,12 +2,18 @@
 
     python rude_network.py TARGET_PORT cut 2      a proxy that answers 504 after two silent seconds
     python rude_network.py TARGET_PORT forget 2   a network that forgets flows silent for that long
+    python rude_network.py TARGET_PORT page 2     a proxy that holds requests and replies back until
+                                                  they are whole, and answers each second request
+                                                  itself: with the page of nginx or Cloudflare, in
+                                                  turn, for a server that is away
     python rude_network.py 0 hole 0               an address that nobody answers
 
-It prints its port. It passes bytes on and knows nothing of HTTP but how to say 504."""
+It prints its port. All but `page` pass bytes on and know nothing of HTTP but how to say 504."""
 
 import asyncio
 import contextlib
+import itertools
+import re
 import socket
 import sys
 from collections.abc import Iterator
@@ -15,6 +21,12 @@ from collections.abc import Iterator
 _GATEWAY_TIMEOUT = (
     b"HTTP/1.1 504 Gateway Timeout\r\nContent-Type: text/html\r\nContent-Length: 4\r\n"
     b"Connection: close\r\n\r\nslow"
+)
+_PAGE = b"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n</html>\r\n"
+_AWAY = tuple(
+    b"HTTP/1.1 %b\r\nContent-Type: text/html\r\nContent-Length: %d\r\n"
+    b"Connection: close\r\n\r\n%b" % (status, len(_PAGE), _PAGE)
+    for status in (b"502 Bad Gateway", b"521 Web Server Is Down")
 )
 
 
@@ -67,10 +79,35 @@ async def _pass_on(
         each.close()
 
 
+async def _answer_whole(
+    target: int, page: bytes | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Answer the only request of a connection: with the page, or else the whole reply."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    body = await reader.readexactly(int(length[1]) if length else 0)
+    if page is not None:
+        writer.write(page)
+    else:
+        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", target)
+        line, rest = head.split(b"\r\n", 1)
+        up_writer.write(line + b"\r\nConnection: close\r\n" + rest + body)
+        writer.write(await up_reader.read())
+        up_writer.close()
+    await writer.drain()
+    writer.close()
+
+
 async def _serve(target: int, kind: str, limit_s: float) -> None:
+    others = (None,) * (int(limit_s) - 1)
+    pages = itertools.cycle((*others, _AWAY[0], *others, _AWAY[1]))
+
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError):
-            await _pass_on(target, kind, limit_s, reader, writer)
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            if kind == "page":
+                await _answer_whole(target, next(pages), reader, writer)
+            else:
+                await _pass_on(target, kind, limit_s, reader, writer)
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)

@@ -36,8 +36,10 @@ Answer = TypeVar("Answer")
 _URL_VARIABLE = "GENRM_SERVE_URL"
 _TOKEN_VARIABLE = "GENRM_SERVE_TOKEN"  # noqa: S105  (the name of a variable)
 _DEFAULT_URL = "http://127.0.0.1:8330"
-_RETRIED = (429, 500, 503)
-_MISSED = (502, 503, 504)  # what a proxy says in front of a server that does not run, or is slow
+_RETRIED = (429, 500)
+# From here on, what proxies say in front of a server that does not run, or is slow: 502 to 504, and
+# 520 to 530.
+_MISSED_FROM = 502
 _WAITING = 202
 _WAIT_S = 15.0  # on one connection; networks forget those that are silent for longer than 30 s
 _REPLY_SLACK_S = 10.0  # of a busy server, after the time that it was to wait
@@ -372,7 +374,7 @@ class RewardClient:
             is_missed = True
         else:
             said = _said_in(reply)
-            is_missed = reply.status_code in _MISSED
+            is_missed = reply.status_code >= _MISSED_FROM
             is_final = said.answer is None and not said.is_alive
             if is_final and not is_missed and reply.status_code not in _RETRIED:
                 raise RewardServerError(f"{url}{path}: {said.error}")

@@ -98,7 +98,8 @@ class _SlowResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send blanks until the reply is known."""
         del receive
-        headers = [(b"content-type", b"application/json")]
+        # nginx would keep the blanks until the reply is whole.
+        headers = [(b"content-type", b"application/json"), (b"x-accel-buffering", b"no")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while not self.task.done():
             await send({"type": "http.response.body", "body": b" ", "more_body": True})

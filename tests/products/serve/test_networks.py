@@ -46,10 +46,11 @@ async def members(client, group, delays_s):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "limit_s"), [("cut", 2), ("forget", 2)])
+@pytest.mark.parametrize(("kind", "limit_s"), [("cut", 2), ("forget", 2), ("page", 2)])
 def test_a_cohort_comes_together_through_a_rude_network(served, kind, limit_s):
-    """A proxy that gives up after two seconds, and a network that forgets: waiting is no absence,
-    and the members learn their rewards soon after the last has come.
+    """A proxy that gives up after two seconds, a network that forgets, and a proxy that passes on
+    what is whole and answers each second request itself: waiting is no absence, and the members
+    learn their rewards soon after the last has come.
     """
     with between(served, kind, limit_s) as url:
         client = RewardClient(url, try_for_s=6)
@@ -140,5 +141,6 @@ def test_a_shape_that_cannot_poll_gets_blanks(served):
             return await waiting
 
         reply = asyncio.run(both())
+    assert reply.headers["X-Accel-Buffering"] == "no"
     assert reply.text.startswith("  {")
     assert reply.json()["extra_logs"]["genrm_came"] == [2.0]
