@@ -331,9 +331,11 @@ def unseen_media(rollout: Rollout, options: ViewOptions) -> tuple[str, ...]:
     """Return the kinds of the images and files that the judge does not see; an answer is text
     alone.
     """
+    said = media_of(rollout.response or ())
+    if not said and not rollout.prompt_media:
+        return ()
     is_text = not options.images or options.shows_answer
     hidden = [each for each in rollout.prompt_media if not options.shows(each)]
-    said = media_of(rollout.response or ())
     hidden += [each for each in said if is_text or not options.shows(each)]
     return tuple(each.kind for each in hidden)
 

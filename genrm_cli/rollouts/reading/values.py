@@ -28,6 +28,8 @@ _TEXT_KEYS = words("content text value message output response parts")
 def distinct(values: Iterable[T], covers: Callable[[T, T], bool]) -> list[T]:
     """Return the values that no other covers; of values that cover each other, the first."""
     order = list(values)
+    if len(order) < 2:
+        return order
     return [
         each
         for at, each in enumerate(order)
