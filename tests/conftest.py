@@ -65,6 +65,27 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.set_threshold(20_000)  # as the command does
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put files together that share servers, those of `genrm serve` first and those of S3 in the
+    middle: each worker begins with a part of the list, so few start the same servers.
+    """
+    of_serve = _files_with(items, "shared_server", "hurried_server", "limited_server")
+    of_s3 = _files_with(items, "s3_endpoint") - of_serve
+    others = [item for item in items if item.path not in of_serve | of_s3]
+    half = len(others) // 2
+    items[:] = [
+        *(item for item in items if item.path in of_serve),
+        *others[:half],
+        *(item for item in items if item.path in of_s3),
+        *others[half:],
+    ]
+
+
+def _files_with(items: list[pytest.Item], *fixtures: str) -> set[Path]:
+    """Return the files of tests that use one of these fixtures."""
+    return {item.path for item in items if {*fixtures} & {*getattr(item, "fixturenames", ())}}
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine, by the function `run` of its file where there is one."""
