@@ -108,7 +108,7 @@ def test_a_known_judge_is_found():
     assert (fit.gap_bias, fit.ranking_bias) == pytest.approx(tuple(BIAS), abs=0.03)
 
 
-@pytest.mark.parametrize("plan", [PLAN[:8], TANGLED])
+@pytest.mark.parametrize("plan", [PLAN[:8], pytest.param(TANGLED, marks=pytest.mark.slow)])
 def test_the_error_of_the_reliability_is_that_of_leaving_out_groups(plan):
     """The expected reliability has the standard error of the jackknife, which fits again without
     each group in turn.
