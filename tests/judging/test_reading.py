@@ -163,6 +163,8 @@ UNITS = [
     *('"' + " " * 99, '{"scores": "', "[[", "<answer>", "<score_A>1</score_A>", "[RESULT]"),
     *("Winner:", "\\boxed{", "1 ", " ", "\n", "**"),
 ]
+# NeMo Gym's search takes quadratic time, and is bounded.
+VAIN = ["{", '"', '{"', '{"a":', "```json```", '{"score_1":x}', "\\"]
 BEFORE = ("", OBJECT, '{"score_1": "', "[The Begin of Ranking Score]")
 
 
@@ -172,7 +174,8 @@ BEFORE = ("", OBJECT, '{"score_1": "', "[The Begin of Ranking Score]")
         ("nemotron", ['{"a":[', '"overall":{']),
         ("nemo-gym", ["```json"]),
         ("nemotron-boxed", ["\\boxed{"]),
-        *(pytest.param(name, UNITS, marks=pytest.mark.slow) for name in READ),
+        pytest.param("nemo-gym", VAIN, marks=pytest.mark.slow),
+        *(pytest.param(name, UNITS, marks=pytest.mark.slow) for name in JUDGES),
     ],
 )
 def test_replies_are_read_in_linear_time(name, units):
