@@ -28,7 +28,8 @@ from served import judge_flags, verify_row
 
 COHORTS_PER_S = 40
 SIZE = 8  # rollouts of a cohort, as trainers sample
-IDLE_GROUPS = 30
+IDLE_TURNS = 10
+IDLE_COHORTS = 20  # one after another, of a turn
 IN_FLIGHT = (64, 128, 256, 512)  # cohorts
 EXTRA_COHORTS = 128  # beyond those that are in flight at first
 RATED_COHORTS = 300
@@ -123,9 +124,16 @@ async def _load(servers: dict[str, tuple[int, int]]) -> dict[str, float]:
 
         for port, _ in servers.values():
             await send_many(port, 32, 8)  # once it listens, and warm from then on
-        for name, (port, _) in servers.items():
-            idle_s = [await send_cohort(port) for _ in range(IDLE_GROUPS)]
-            figures[f"{name}_idle_ms"] = 1e3 * statistics.median(idle_s)
+        idle_s: dict[str, list[float]] = {name: [] for name in servers}
+        idle_cpu_s = dict.fromkeys(servers, 0.0)
+        for _ in range(IDLE_TURNS):
+            for name, (port, pid) in servers.items():
+                idle_cpu_s[name] -= _cpu_s(pid)
+                idle_s[name] += [await send_cohort(port) for _ in range(IDLE_COHORTS)]
+                idle_cpu_s[name] += _cpu_s(pid)
+        for name, took_s in idle_s.items():
+            figures[f"{name}_idle_ms"] = 1e3 * statistics.median(took_s)
+            figures[f"{name}_idle_cpu_ms"] = 1e3 * idle_cpu_s[name] / len(took_s)
         for at_once in IN_FLIGHT:
             for name, (port, pid) in servers.items():
                 cohorts = at_once + EXTRA_COHORTS
