@@ -5,7 +5,8 @@ highest N counts. Its owner renews it while working and removes it at the end. A
 lease that was not renewed within its expiry, or whose owner was a process of this machine that no
 longer exists, by creating N + 1: if several runs try, one succeeds. This relies only on conditional
 creation, which S3 and most compatible stores support, and on ages by the clock of the store. Where
-a store ignores the condition, the first owner finds another content when it renews or writes.
+a store ignores the condition, a run looks first, and of two that look at the same moment the first
+owner finds another content when it renews or writes.
 Without the right to list, a run sees `x.lease-1` only, and takes it over by removing it: of several
 that try, the one that creates it last has it, and the others find its content."""
 
@@ -28,7 +29,7 @@ from msgspec.structs import replace
 
 from genrm_cli.errors import StorageError
 from genrm_cli.storage.contract import Found, ListingDeniedError
-from genrm_cli.storage.location import stem_of
+from genrm_cli.storage.location import is_remote, split_bucket, stem_of
 from genrm_cli.storage.store import Store
 from genrm_cli.typed_json import parse_json
 
@@ -36,6 +37,8 @@ _MARK = ".lease-"
 EXPIRY_S = 300.0  # long against a pause of the machine or of the store
 # Each try that fails means that another run took or released a lease in that moment.
 _TRIES = 5
+# Whether a bucket honours conditions, as the first lease of this process in it has found.
+_HONOURS: dict[str, bool] = {}
 _SEEN_S = 10.0  # a lease that was there a moment ago; far below any expiry
 
 
@@ -136,9 +139,12 @@ def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lea
         since=datetime.now(UTC).isoformat(timespec="seconds"),
         expiry_s=expiry_s,
     )
+    root = split_bucket(stem)[0] if is_remote(stem) else ""
     for tried in range(_TRIES):
-        # Nearly always there is none. Creating the first number and settling finds others.
-        numbered, are_listed = _numbered(stem, store) if tried else ([], True)
+        # Nearly always there is none. Creating the first number and settling finds others, where
+        # the condition holds.
+        must_look = tried > 0 or not _HONOURS.get(root, False)
+        numbered, are_listed = _numbered(stem, store) if must_look else ([], True)
         number = 1
         if numbered:
             latest, found = numbered[-1]
@@ -150,8 +156,13 @@ def take_lease(output_uri: str, store: Store, expiry_s: float = EXPIRY_S) -> Lea
             else:
                 store.at(found.identity.uri).remove()
         lease = Lease(stem, number, msgspec.json.encode(content), store)
-        if not store.at(lease.uri).create(lease.content):
+        place = store.at(lease.uri)
+        if not place.create(lease.content):
             continue
+        if root not in _HONOURS:
+            _HONOURS[root] = True
+            with suppress(StorageError):  # refused in another way
+                _HONOURS[root] = not place.create(lease.content)
         settled = _settle(lease, numbered)
         if settled is not None:
             return settled

@@ -266,11 +266,16 @@ def test_a_lease_whose_predecessor_cannot_be_removed_counts(s3_bucket, disturbed
 
 @pytest.mark.slow
 def test_where_conditions_are_ignored_the_first_owner_notices(s3_bucket, disturbed_s3, monkeypatch):
-    """Of two runs that create the same lease, the one whose content was replaced writes nothing."""
+    """A later run finds the lease. Of two that create it at the same moment, the one whose content
+    was replaced writes nothing.
+    """
     disturbed_s3.rule(method="PUT", strip=["if-none-match"])
     monkeypatch.setenv("AWS_ENDPOINT_URL", disturbed_s3.url)
     store = Store()
-    first = take(f"s3://{s3_bucket.name}/rl/x.scored.jsonl", store=store)
+    output = f"s3://{s3_bucket.name}/rl/x.scored.jsonl"
+    first = take(output, store=store)
+    assert isinstance(take_lease(output, store), OtherLease)
+    first.verify()
     assert store.at(first.uri).create(b"of one that looked at the same moment")
     for act in (first.verify, first.renew):
         with pytest.raises(LeaseLostError, match="another run took over"):
