@@ -114,7 +114,7 @@ class JudgeSettings:
         "OPENAI_API_KEY."
     )
     http_client: Literal["auto", "pyreqwest", "httpx"] = setting(
-        "Library that makes the calls. auto: pyreqwest, or httpx if it is not installed.",
+        "Library that makes the calls. auto: pyreqwest, or httpx where it cannot be used.",
         "auto",
     )
     probe: bool = setting(

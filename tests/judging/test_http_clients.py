@@ -438,3 +438,14 @@ def test_httpx_calls_where_pyreqwest_is_not_installed(judge_server):
     assert complete(client).text == "ok"
     with pytest.raises(UsageError, match="http_client='pyreqwest' cannot be imported: "):
         calling.open_client(judge_server.base_url, "pyreqwest")
+
+
+def test_httpx_calls_where_the_system_has_no_certificates(judge_server, tmp_path, monkeypatch):
+    """As in a small container; pyreqwest by name is an error with the reason."""
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    client = calling.open_client(judge_server.base_url)
+    assert client.library == "httpx"
+    assert complete(client).text == "ok"
+    with pytest.raises(UsageError, match=r"pyreqwest' cannot be used: .*No CA certificates"):
+        calling.open_client(judge_server.base_url, "pyreqwest")

@@ -1,4 +1,4 @@
-"""Choose the library that makes the calls: pyreqwest, or httpx where it is not installed.
+"""Choose the library that makes the calls: pyreqwest, or httpx where it cannot be used.
 
 pyreqwest has wheels wherever the other dependencies have them, so it is installed with genrm. A
 place that leaves it out, or where it cannot be loaded, still works."""
@@ -39,6 +39,9 @@ def open_http_client(http_client: str, options: HttpOptions) -> HttpClient:
     try:
         return chosen(options)
     except (ImportError, ValueError) as error:  # ImportError: httpx and a SOCKS proxy
+        # A machine without certificates, such as a small container; httpx brings its own.
+        if http_client == AUTO and chosen.library == "pyreqwest":
+            return open_http_client("httpx", options)
         raise UsageError(
             SettingRef("http_client", chosen.library),
             f" cannot be used: {error}. Choose the other library.",

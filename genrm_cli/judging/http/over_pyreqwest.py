@@ -30,7 +30,7 @@ class PyreqwestClient:
     library = "pyreqwest"
 
     def __init__(self, options: HttpOptions) -> None:
-        """Prepare the client; raise ValueError if the CA bundle cannot be used."""
+        """Prepare the client; raise ValueError if certificates cannot be used."""
         builder = (
             ClientBuilder()
             .default_headers(dict(options.headers))
@@ -48,12 +48,12 @@ class PyreqwestClient:
         )
         if find_proxy(options.base_url) is None:
             builder = builder.no_proxy()
-        if options.ca_bundle:
-            try:
+        try:
+            if options.ca_bundle:
                 builder = builder.add_root_certificate_pem(Path(options.ca_bundle).read_bytes())
-            except PyreqwestError as error:
-                raise ValueError(_reason(error)) from error
-        self._client = builder.build()
+            self._client = builder.build()
+        except PyreqwestError as error:
+            raise ValueError(_reason(error)) from error
 
     async def send(self, request: HttpRequest) -> HttpReply:
         """Send a request and return its reply."""
