@@ -1,4 +1,4 @@
-"""No fast test should take more than .3 s of CPU, with its processes; one that takes 1.2 s fails.
+"""No fast test should take more than .3 s of CPU, with its processes; one that takes 2.4 s fails.
 
 What tests share is not counted: fixtures of a wider scope, and a library that a test is the first
 to import. Where a fixed calculation takes longer than it should, the limit grows as much.
@@ -13,9 +13,10 @@ from statistics import median
 import pytest
 
 _LIMIT_S = 0.3
-# From four times the limit on, a test fails: the start of a process is half a second, and up to
-# nine tenths where eight others run beside it on each core. What is between is listed.
-_SLACK = 4
+# From eight times the limit on, a test fails: the start of a process is half a second, and up to
+# nine tenths where eight others run beside it on each core; in a fresh clone, Hypothesis reads the
+# whole source when the first test draws, for 1.3 s. What is between is listed.
+_SLACK = 8
 _REFERENCE_S = 0.0032  # of `_slowness`, on the machine where the limit was set
 _LIBRARY = 20  # so many modules that are new after a test are a library, not its own imports
 _NAME = "cpu_s"
