@@ -19,7 +19,7 @@ from genrm_cli.rewards.estimators.judge_noise import (
 from genrm_cli.rewards.estimators.verdict_batch import (
     Floats,
     VerdictBatch,
-    inverse_of,
+    invert,
     rounded_array,
     scored_means,
 )
@@ -62,11 +62,10 @@ def fit_qualities(batch: VerdictBatch, calibration: Calibration) -> BatchEstimat
     sums *= has_levels[:, None, None]
     level_weight = calibration.weights.level * LEVEL_SLOPE / LEVEL_NOISE
     level_precision = level_weight * LEVEL_SLOPE
-    system = precision * laplacian
-    system += level_precision * sums
-    np.einsum("gii->gi", system)[...] += 1
-    inverse = inverse_of(system)
-    del system  # in a group of 2,048 a matrix takes 32 MB
+    inverse = precision * laplacian
+    inverse += level_precision * sums
+    np.einsum("gii->gi", inverse)[...] += 1
+    invert(inverse)  # until here it was the system
     own = level_weight * batch.sum_by_rollout(levels, levels)
 
     def solve(corrected: Floats) -> Floats:

@@ -180,20 +180,29 @@ def _binned_sums(values: Floats, bins: Indices, count: int) -> Floats:
     return np.asarray(np.bincount(bins.ravel(), values.ravel(), minlength=count), dtype=np.float64)
 
 
-def inverse_of(matrices: Floats) -> Floats:
-    """Return the inverses of [G, k, k] symmetric, positive definite matrices.
+def invert(matrices: Floats) -> None:
+    """Replace [G, k, k] symmetric, positive definite matrices by their inverses.
 
-    Large ones are inverted by blocks, in less than half of the time."""
+    Large ones are inverted by blocks, in less than half of the time, and in place: one of a group
+    of 2,048 takes 32 MB.
+
+    Source: Boyd and Vandenberghe 2004, Convex Optimization, A.5.5 (Schur complement)."""
     k = matrices.shape[-1]
     if k <= _INVERTED_AT_ONCE:
-        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-    across = matrices[:, : k // 2, k // 2 :]
-    first = inverse_of(matrices[:, : k // 2, : k // 2])
+        matrices[...] = np.linalg.inv(matrices)
+        return
+    half = k // 2
+    first = matrices[:, :half, :half]
+    second = matrices[:, half:, half:]
+    across = matrices[:, :half, half:]
+    invert(first)
     mapped = first @ across
-    second = inverse_of(matrices[:, k // 2 :, k // 2 :] - mapped.swapaxes(1, 2) @ across)
-    corner = -mapped @ second
-    first -= corner @ mapped.swapaxes(1, 2)
-    return np.block([[first, corner], [corner.swapaxes(1, 2), second]])
+    mapped *= -1
+    second += mapped.swapaxes(1, 2) @ across
+    invert(second)
+    np.matmul(mapped, second, out=across)
+    first += across @ mapped.swapaxes(1, 2)
+    matrices[:, half:, :half] = across.swapaxes(1, 2)
 
 
 def rounded_array(values: Floats) -> Floats:
